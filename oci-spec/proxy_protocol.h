@@ -1,0 +1,112 @@
+// What leash-shim and leash-proxy say to each other, and what leash-proxy asks of the dialer.
+//
+//   leash-shim                                     leash-proxy (fd 3: control, no files, no capabilities)
+//     | -- configure {ProxyConfig} [flows, blocked, dialer, in-flight table] -> |
+//     | <- configured {} | failed {text} -------------------------------------- |
+//     | -- listen {ListenerList} [one socket per entry] ----------------------> |  at start, in N2
+//     | <- listening {} | failed {text} --------------------------------------- |
+//     | -- secret {ProxySecret} ----------------------------------------------> |  a key brought by exec
+//     | <- stored {} ---------------------------------------------------------- |
+//     | -- refused {RefusedPacket} -------------------------------------------> |  NFLOG: to blocked.jsonl
+//     | -- explain {ExplainRequest} / <- explained {text} --------------------> |  (reserved)
+//     | <- rotate {"log":"flows"|"blocked"} / -- rotated {} [new fd] ---------- |  at log.max_size
+//   End of file on the control socket: the proxy exits.
+//
+// leash-proxy is the only writer of flows.jsonl and blocked.jsonl, so that `seq` of each has no holes:
+// the shim hands it the last seq of each file (which it reads back after a crash). Exchanges that are
+// under way stand in the in-flight table (a shared memfd); when the proxy is killed the shim writes
+// their lines from it, with error "proxy_terminated", before it starts the next proxy.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "oci-spec/shim_protocol.h"
+
+namespace leash::oci {
+
+struct ProxySecret {
+  std::string name;         // of the environment variable
+  std::string placeholder;  // what the container holds
+  std::string value;        // what the origin shall get
+  std::vector<std::string> hosts;
+  std::vector<std::string> headers;  // empty: any header
+  bool exclusive = false;
+};
+
+struct ProxyConfig {
+  std::string container_id;
+  std::string container_name;
+  PolicyText policy;
+  std::string ca_certificate_pem;
+  std::string ca_key_pem;
+  std::string trust_store_pem;  // against which origins are verified
+  std::vector<ProxySecret> secrets;
+  std::vector<std::string> dns_servers;  // "ADDRESS" or "ADDRESS:PORT"; asked from N1 for DNS_OTHER queries
+  bool has_engine_dns = false;           // 127.0.0.11 answers in N1
+  uint64_t flows_seq = 0;    // last seq in the file
+  uint64_t blocked_seq = 0;
+};
+
+enum class ListenerKind { kTcp, kDnsEngineUdp, kDnsEngineTcp, kDnsOtherUdp, kDnsOtherTcp };
+
+struct ListenerList {
+  std::vector<ListenerKind> kinds;  // kinds[i] is the socket fds[i]; v4 and v6 are separate entries
+};
+
+struct RefusedPacket {
+  std::string protocol;     // "udp", "icmp", "tcp", "icmpv6", or the number
+  std::string destination;  // address
+  uint16_t port = 0;
+  uint64_t bytes = 0;       // length of the IP packet
+};
+
+[[nodiscard]] std::string print(const ProxySecret& document);
+[[nodiscard]] std::string print(const ProxyConfig& document);
+[[nodiscard]] std::string print(const ListenerList& document);
+[[nodiscard]] std::string print(const RefusedPacket& document);
+[[nodiscard]] Result<ProxySecret> parse_proxy_secret(std::string_view json);
+[[nodiscard]] Result<ProxyConfig> parse_proxy_config(std::string_view json);
+[[nodiscard]] Result<ListenerList> parse_listener_list(std::string_view json);
+[[nodiscard]] Result<RefusedPacket> parse_refused_packet(std::string_view json);
+
+// ---- the dialer: a child of the shim that lives in N1 and makes sockets there ----
+//
+// One request per SOCK_SEQPACKET packet, answered in order of completion by one DialReply, with the
+// descriptor of a non-blocking socket whose connect(2) is under way (TCP) or done (UDP). Addresses that
+// are never destinations (loopback but 127.0.0.11:53, unspecified, multicast, N1's own addresses, the
+// host's when N1 is the host's) get EACCES: a second check beside the proxy's own.
+struct DialRequest {
+  uint32_t tag = 0;
+  uint8_t is_udp = 0;
+  uint8_t is_ipv6 = 0;
+  uint16_t port = 0;         // host byte order
+  uint8_t address[16] = {};  // network byte order; IPv4 in the first four
+};
+struct DialReply {
+  uint32_t tag = 0;
+  int32_t error = 0;  // errno; 0 with a descriptor
+};
+
+// ---- the in-flight table: kInFlightSlots slots in a memfd mapped by proxy (writes) and shim (reads) ----
+struct InFlightSlot {
+  uint32_t state = 0;  // 0 free, 1 under way; stored last with release order
+  uint32_t reserved = 0;
+  uint64_t seq = 0;    // the seq its line got, set before the line is written; 0 until then
+  int64_t started_us = 0;  // CLOCK_REALTIME, microseconds
+  uint64_t bytes_up = 0;
+  uint64_t bytes_down = 0;
+  uint16_t port = 0;
+  uint16_t status = 0;
+  char scheme[8] = {};
+  char method[20] = {};
+  char host[256] = {};
+  char path[184] = {};  // cut
+};
+inline constexpr uint32_t kInFlightSlots = 8192;
+static_assert(sizeof(InFlightSlot) == 520);
+
+}  // namespace leash::oci

@@ -1,0 +1,8 @@
+// The one Catch2 header of whichever major version is installed.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
