@@ -107,6 +107,6 @@ struct InFlightSlot {
   char path[184] = {};  // cut
 };
 inline constexpr uint32_t kInFlightSlots = 8192;
-static_assert(sizeof(InFlightSlot) == 520);
+static_assert(sizeof(InFlightSlot) == 512);
 
 }  // namespace leash::oci
