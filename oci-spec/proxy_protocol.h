@@ -47,6 +47,8 @@ struct ProxyConfig {
   std::vector<ProxySecret> secrets;
   std::vector<std::string> dns_servers;  // "ADDRESS" or "ADDRESS:PORT"; asked from N1 for DNS_OTHER queries
   bool has_engine_dns = false;           // 127.0.0.11 answers in N1
+  std::vector<std::string> onlink_networks;     // "ADDRESS/PREFIX" of N1's interfaces (not lo): where peers are
+  std::vector<std::string> never_destinations;  // addresses: N1's gateways (the host) and N1's own
   uint64_t flows_seq = 0;    // last seq in the file
   uint64_t blocked_seq = 0;
 };
