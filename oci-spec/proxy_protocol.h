@@ -9,12 +9,13 @@
 //     | <- stored {} ---------------------------------------------------------- |
 //     | -- refused {RefusedPacket} -------------------------------------------> |  NFLOG: to blocked.jsonl
 //     | -- explain {ExplainRequest} / <- explained {text} --------------------> |  (reserved)
-//     | <- rotate {"log":"flows"|"blocked"} / -- rotated {} [new fd] ---------- |  at log.max_size
+//     | <- rotate {RotateRequest} --------------------------------------------- |  at log.max_size
+//     | -- rotated {RotateRequest} [new fd] ----------------------------------> |
 //   End of file on the control socket: the proxy exits.
 //
 // leash-proxy is the only writer of flows.jsonl and blocked.jsonl, so that `seq` of each has no holes:
 // the shim hands it the last seq of each file (which it reads back after a crash). Exchanges that are
-// under way stand in the in-flight table (a shared memfd); when the proxy is killed the shim writes
+// under way stand in the in-flight table (a shared file on /run); when the proxy is killed the shim writes
 // their lines from it, with error "proxy_terminated", before it starts the next proxy.
 #pragma once
 
@@ -66,14 +67,22 @@ struct RefusedPacket {
   uint64_t bytes = 0;       // length of the IP packet
 };
 
+// The proxy asks for a new file when the named log has reached log.max_size; until the answer it goes on
+// with the old one.
+struct RotateRequest {
+  std::string log;  // "flows" or "blocked"
+};
+
 [[nodiscard]] std::string print(const ProxySecret& document);
 [[nodiscard]] std::string print(const ProxyConfig& document);
 [[nodiscard]] std::string print(const ListenerList& document);
 [[nodiscard]] std::string print(const RefusedPacket& document);
+[[nodiscard]] std::string print(const RotateRequest& document);
 [[nodiscard]] Result<ProxySecret> parse_proxy_secret(std::string_view json);
 [[nodiscard]] Result<ProxyConfig> parse_proxy_config(std::string_view json);
 [[nodiscard]] Result<ListenerList> parse_listener_list(std::string_view json);
 [[nodiscard]] Result<RefusedPacket> parse_refused_packet(std::string_view json);
+[[nodiscard]] Result<RotateRequest> parse_rotate_request(std::string_view json);
 
 // ---- the dialer: a child of the shim that lives in N1 and makes sockets there ----
 //
@@ -93,7 +102,7 @@ struct DialReply {
   int32_t error = 0;  // errno; 0 with a descriptor
 };
 
-// ---- the in-flight table: kInFlightSlots slots in a memfd mapped by proxy (writes) and shim (reads) ----
+// ---- the in-flight table: kInFlightSlots slots in a file mapped by proxy (writes) and shim (reads) ----
 struct InFlightSlot {
   uint32_t state = 0;  // 0 free, 1 under way; stored last with release order
   uint32_t reserved = 0;

@@ -1,0 +1,60 @@
+#include "oci-spec/proxy_protocol.h"
+
+#include "tests/unit/catch.h"
+
+using namespace leash::oci;
+
+TEST_CASE("proxy protocol: a configuration arrives as it was sent") {
+  ProxyConfig sent;
+  sent.container_id = "c";
+  sent.container_name = "web";
+  sent.policy = {"/etc/leash/policy.yaml", "allow: [a]\n"};
+  sent.ca_certificate_pem = "CERT\n";
+  sent.ca_key_pem = "KEY\n";
+  sent.trust_store_pem = "ROOTS\n";
+  sent.secrets = {{"K", "placeholder", "value", {"h"}, {"x-api-key"}, true}};
+  sent.dns_servers = {"127.0.0.11", "9.9.9.9:5353"};
+  sent.has_engine_dns = true;
+  sent.flows_seq = 0xffffffffffffffffULL;
+  sent.blocked_seq = 3;
+  const ProxyConfig got = parse_proxy_config(print(sent)).value();
+  REQUIRE(got.container_name == "web");
+  REQUIRE(got.policy.text == "allow: [a]\n");
+  REQUIRE(got.ca_certificate_pem == "CERT\n");
+  REQUIRE(got.ca_key_pem == "KEY\n");
+  REQUIRE(got.trust_store_pem == "ROOTS\n");
+  REQUIRE(got.secrets.size() == 1);
+  REQUIRE(got.secrets[0].value == "value");
+  REQUIRE(got.secrets[0].headers == std::vector<std::string>{"x-api-key"});
+  REQUIRE(got.secrets[0].exclusive);
+  REQUIRE(got.dns_servers == sent.dns_servers);
+  REQUIRE(got.has_engine_dns);
+  REQUIRE(got.flows_seq == 0xffffffffffffffffULL);
+  REQUIRE(got.blocked_seq == 3);
+}
+
+TEST_CASE("proxy protocol: listeners keep their order and kinds") {
+  ListenerList sent;
+  sent.kinds = {ListenerKind::kTcp, ListenerKind::kDnsOtherTcp, ListenerKind::kDnsEngineUdp,
+                ListenerKind::kDnsEngineTcp, ListenerKind::kDnsOtherUdp};
+  REQUIRE(parse_listener_list(print(sent)).value().kinds == sent.kinds);
+  REQUIRE_FALSE(parse_listener_list(R"({"kinds":["udp"]})"));
+}
+
+TEST_CASE("proxy protocol: a problem inside a secret is named by its member") {
+  auto parsed = parse_proxy_config(
+      R"({"container_id":"","container_name":"","policy":{"source":"","text":""},"ca_certificate_pem":"",)"
+      R"("ca_key_pem":"","trust_store_pem":"","secrets":[{"name":"A"}],"dns_servers":[],"has_engine_dns":false,)"
+      R"("flows_seq":0,"blocked_seq":0})");
+  REQUIRE_FALSE(parsed);
+  REQUIRE(parsed.error().message() == "configure: 'placeholder' is missing");
+}
+
+TEST_CASE("proxy protocol: a refused packet and a rotation survive the trip") {
+  const RefusedPacket packet = parse_refused_packet(print(RefusedPacket{"udp", "10.0.0.1", 53, 60})).value();
+  REQUIRE(packet.protocol == "udp");
+  REQUIRE(packet.destination == "10.0.0.1");
+  REQUIRE(packet.port == 53);
+  REQUIRE(packet.bytes == 60);
+  REQUIRE(parse_rotate_request(print(RotateRequest{"flows"})).value().log == "flows");
+}
