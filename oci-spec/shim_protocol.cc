@@ -57,6 +57,7 @@ void fields(Archive& archive, T& document) {
   archive("trust_store", document.trust_store);
   archive("log_directory", document.log_directory);
   archive("has_user_namespace", document.has_user_namespace);
+  archive("rootfs_readonly", document.rootfs_readonly);
 }
 
 template <class Archive, Of<PrepareReply> T>

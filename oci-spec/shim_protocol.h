@@ -75,6 +75,7 @@ struct PrepareRequest {
   std::string trust_store;   // PEM file against which origins are verified; empty: the host's own
   std::string log_directory; // empty: /var/lib/leash/<id>
   bool has_user_namespace = false;
+  bool rootfs_readonly = false;  // config.json root.readonly
 };
 
 struct PrepareReply {
