@@ -1,0 +1,65 @@
+// LogWriter: the only writer of flows.jsonl and blocked.jsonl. One line is one write(2) with O_APPEND,
+// numbered without holes. What cannot be written (disk full) is kept, in order, and tried again; until
+// it is written the proxy serves nobody new: no traffic without its line.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "oci-spec/proxy_protocol.h"
+#include "proxy/in_flight.h"
+
+namespace leash::proxy {
+
+enum class Log { kFlows, kBlocked };
+
+class LogWriter {
+ public:
+  static constexpr size_t kMaxLine = size_t{16} << 10;  // POLICY: under 16 KiB
+
+  LogWriter(InFlightTable& table) : table_(table) {}
+
+  // The file and the last seq that is in it.
+  void open(Log log, Fd file, uint64_t last_seq, uint64_t max_size);
+  // The fresh file after a rotation.
+  void replace(Log log, Fd file);
+  // Called once for each time a file has outgrown max_size.
+  void on_full(std::function<void(Log)> ask_for_rotation) { on_full_ = std::move(ask_for_rotation); }
+
+  // Writes print(seq): one JSON object without its newline. `slot`, if any, is released once the line
+  // is in the file.
+  void write(Log log, const std::function<std::string(uint64_t seq)>& print, oci::InFlightSlot* slot = nullptr);
+
+  // False while lines are waiting: nothing new may be served.
+  [[nodiscard]] bool healthy() const { return files_[0].waiting.empty() && files_[1].waiting.empty(); }
+  // Tries the waiting lines again; true when none is left.
+  bool retry();
+
+ private:
+  struct Line {
+    std::string text;
+    oci::InFlightSlot* slot;
+  };
+  struct File {
+    Fd fd;
+    uint64_t seq = 0;
+    uint64_t size = 0;
+    uint64_t max_size = 0;
+    bool asked = false;
+    std::deque<Line> waiting;
+  };
+
+  File& file(Log log) { return files_[log == Log::kFlows ? 0 : 1]; }
+  bool put(File& file, const Line& line);
+
+  InFlightTable& table_;
+  std::array<File, 2> files_;
+  std::function<void(Log)> on_full_;
+};
+
+}  // namespace leash::proxy
