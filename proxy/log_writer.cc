@@ -22,15 +22,27 @@ void LogWriter::replace(Log log, Fd fd) {
   target.asked = false;
 }
 
-void LogWriter::write(Log log, const std::function<std::string(uint64_t)>& print, oci::InFlightSlot* slot) {
+void LogWriter::write(oci::FlowEvent event, oci::InFlightSlot* slot) {
+  event.seq = ++file(Log::kFlows).seq;
+  line_.clear();
+  oci::print(event, line_);
+  append(Log::kFlows, slot);
+}
+
+void LogWriter::write(oci::BlockedEvent event, oci::InFlightSlot* slot) {
+  event.seq = ++file(Log::kBlocked).seq;
+  line_.clear();
+  oci::print(event, line_);
+  append(Log::kBlocked, slot);
+}
+
+void LogWriter::append(Log log, oci::InFlightSlot* slot) {
   File& target = file(log);
-  Line line{print(++target.seq), slot};
-  line.text += '\n';
   // Before the write: a proxy killed between the two leaves a slot from which the shim can tell, by
   // looking for this number at the end of the file, whether the line made it.
   if (slot != nullptr) slot->seq = target.seq;
-  if (!target.waiting.empty() || !put(target, line)) {
-    target.waiting.push_back(std::move(line));
+  if (!target.waiting.empty() || !put(target, line_, slot)) {
+    target.waiting.push_back({line_, slot});
     return;
   }
   if (target.max_size != 0 && target.size >= target.max_size && !target.asked && on_full_) {
@@ -39,14 +51,14 @@ void LogWriter::write(Log log, const std::function<std::string(uint64_t)>& print
   }
 }
 
-bool LogWriter::put(File& target, const Line& line) {
+bool LogWriter::put(File& target, std::string_view text, oci::InFlightSlot* slot) {
   ssize_t written = 0;
   do {
-    written = ::write(target.fd.get(), line.text.data(), line.text.size());
+    written = ::write(target.fd.get(), text.data(), text.size());
   } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(line.text.size())) {
-    target.size += line.text.size();
-    table_.release(line.slot);
+  if (written == static_cast<ssize_t>(text.size())) {
+    target.size += text.size();
+    table_.release(slot);
     return true;
   }
   // A part of a line is no line. Nobody else writes to the file, so its old end is where it was.
@@ -59,7 +71,11 @@ bool LogWriter::put(File& target, const Line& line) {
 
 bool LogWriter::retry() {
   for (File& target : files_) {
-    while (!target.waiting.empty() && put(target, target.waiting.front())) target.waiting.pop_front();
+    while (!target.waiting.empty()) {
+      const Line& line = target.waiting.front();
+      if (!put(target, line.text, line.slot)) break;
+      target.waiting.pop_front();
+    }
   }
   return healthy();
 }

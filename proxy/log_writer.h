@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "oci-spec/event.h"
 #include "oci-spec/proxy_protocol.h"
 #include "proxy/in_flight.h"
 
@@ -20,9 +21,7 @@ enum class Log { kFlows, kBlocked };
 
 class LogWriter {
  public:
-  static constexpr size_t kMaxLine = size_t{16} << 10;  // POLICY: under 16 KiB
-
-  LogWriter(InFlightTable& table) : table_(table) {}
+  explicit LogWriter(InFlightTable& table) : table_(table) {}
 
   // The file and the last seq that is in it.
   void open(Log log, Fd file, uint64_t last_seq, uint64_t max_size);
@@ -31,9 +30,9 @@ class LogWriter {
   // Called once for each time a file has outgrown max_size.
   void on_full(std::function<void(Log)> ask_for_rotation) { on_full_ = std::move(ask_for_rotation); }
 
-  // Writes print(seq): one JSON object without its newline. `slot`, if any, is released once the line
-  // is in the file.
-  void write(Log log, const std::function<std::string(uint64_t seq)>& print, oci::InFlightSlot* slot = nullptr);
+  // Writes one event, numbered here, as its line. `slot`, if any, is released once the line is in the file.
+  void write(oci::FlowEvent event, oci::InFlightSlot* slot = nullptr);
+  void write(oci::BlockedEvent event, oci::InFlightSlot* slot = nullptr);
 
   // False while lines are waiting: nothing new may be served.
   [[nodiscard]] bool healthy() const { return files_[0].waiting.empty() && files_[1].waiting.empty(); }
@@ -55,9 +54,11 @@ class LogWriter {
   };
 
   File& file(Log log) { return files_[log == Log::kFlows ? 0 : 1]; }
-  bool put(File& file, const Line& line);
+  void append(Log log, oci::InFlightSlot* slot);
+  bool put(File& file, std::string_view text, oci::InFlightSlot* slot);
 
   InFlightTable& table_;
+  std::string line_;  // of the event at hand; kept for its capacity
   std::array<File, 2> files_;
   std::function<void(Log)> on_full_;
 };
