@@ -336,6 +336,12 @@ struct Config {
 [[nodiscard]] Result<Process> parse_process(std::string_view json);
 [[nodiscard]] Result<Resources> parse_resources(std::string_view json);
 
+// What create refuses although the document is well formed, whatever the host looks like, in runc's
+// words: no process, a relative cwd, a hostname without a UTS namespace, a sysctl that is not
+// namespaced, and so on. exec validates its process alone.
+[[nodiscard]] Result<void> validate_for_create(const Config& config);
+[[nodiscard]] Result<void> validate_process(const Process& process);
+
 // The config.json that `spec` writes for a new bundle: the defaults that runc writes, indented by tabs.
 [[nodiscard]] std::string default_config(bool rootless, uint32_t host_uid, uint32_t host_gid);
 
