@@ -31,12 +31,13 @@ class HostRegex {
   enum class Op : uint8_t { kSet, kSplit, kJump, kBegin, kEnd, kMatch };
   struct Instruction {
     Op op = Op::kMatch;
-    uint32_t first = 0;   // kSet: index in sets_; kSplit, kJump: target
-    uint32_t second = 0;  // kSplit: other target
+    int32_t first = 0;   // kSet: index in sets_; kSplit, kJump: target relative to this instruction
+    int32_t second = 0;  // kSplit: the other target
   };
   friend class RegexCompiler;
 
-  [[nodiscard]] bool match_at(std::string_view text, size_t begin) const;
+  [[nodiscard]] bool matches_rest(std::string_view subject, size_t begin) const;
+  void follow(std::vector<uint32_t>& threads, std::vector<char>& seen, uint32_t start, bool at_begin, bool at_end) const;
 
   std::string text_;
   std::vector<Instruction> program_;

@@ -37,6 +37,10 @@ struct IgnoredHost {
   std::string label;  // "ignore_hosts[0] pinned-api\.example\.com (policy.yaml:31)"
 };
 
+// A host that a secret may go to: the very host, or "*.name" for its subdomains. (Unlike a rule's host:
+// whoever runs one subdomain should not be handed the key of all.)
+[[nodiscard]] Result<HostPattern> parse_secret_host(std::string_view text);
+
 struct PolicySecret {
   enum class Source { kContainer, kHostEnv, kFile, kCommand };
 

@@ -23,8 +23,13 @@ struct Verdict {
   std::string_view reason;  // of reasons.h; empty if a rule allows it. Passed flows: see pass_reason
   std::string_view rule;    // the deciding rule's label (lives as long as the policy); empty if none
   std::string_view advice;  // of reasons.h
-  std::string_view pass_reason;  // why not inspected: "ignore_hosts" or "rule_inspect_false"
+  std::string_view pass_reason;  // why not inspected: a word of namespace pass_reason
 };
+
+namespace pass_reason {
+inline constexpr std::string_view kIgnoreHosts = "ignore_hosts";
+inline constexpr std::string_view kInspectFalse = "inspect_false";
+}  // namespace pass_reason
 
 // For DNS: could any rule allow something at this name? deny rules for parts of a host (ports,
 // methods, paths) do not hide its name.
@@ -43,9 +48,11 @@ struct Verdict {
 // For a connection with a name (SNI or Host): may it be opened, and is it to be inspected?
 [[nodiscard]] Verdict judge_connect(const Policy& policy, std::string_view host, uint16_t port);
 
-// For a connection without a name: `address` is what the client dialled, `names` what DNS answered
-// with this address before. Allowed by a rule for the address or network, or by an `inspect: false`
-// rule for one of the names; *name is set to that name, which the proxy then dials.
+// For a connection without a name (no SNI, or a port on which the first byte may be the server's):
+// `address` is what the client dialled, `names` what DNS answered with this address before. Allowed by
+// an `inspect: false` rule for one of the names, or by a rule for the address or network; *name is then
+// the name (or address) to dial. To be asked before a byte is read: when it says `allowed` with
+// `inspect` false, nothing of the connection needs to be parsed.
 [[nodiscard]] Verdict judge_plain(const Policy& policy, std::span<const std::string> names,
                                   const IpAddress& address, uint16_t port, std::string* name);
 
@@ -54,7 +61,8 @@ struct RequestFacts {
   std::string_view host;    // normalised
   uint16_t port = 0;
   std::string_view target;  // path and query as sent
-  bool is_upgrade = false;  // Upgrade header present
+  bool is_upgrade = false;  // asks for another protocol: refused in this version; in observe mode to be
+                            // sent on as a plain request
   std::string_view method_override;  // X-HTTP-Method-Override and kin; empty if absent
 };
 [[nodiscard]] Verdict judge_request(const Policy& policy, const RequestFacts& facts);
@@ -62,6 +70,9 @@ struct RequestFacts {
 // A refusal that no rule is behind (mismatching names, unknown protocol ...). In observe mode
 // allowed and observed, as everything is.
 [[nodiscard]] Verdict refuse(const Policy& policy, std::string_view reason_word);
+
+// For ProxySecret::hosts: may the secret go to `host`? (See parse_secret_host.)
+[[nodiscard]] bool is_secret_for(const std::vector<std::string>& hosts, std::string_view host);
 
 // GET HEAD POST PUT DELETE PATCH OPTIONS: a method outside this list needs a rule that lists it.
 [[nodiscard]] bool is_known_method(std::string_view method);

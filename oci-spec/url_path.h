@@ -20,11 +20,12 @@ struct UrlPath {
 [[nodiscard]] UrlPath normalise_path(std::string_view target);
 
 // A path of a rule: "*" is any run of characters within a segment, "**" any run at all; "/x/**" also
-// matches "/x". Compared with UrlPath::path, case-sensitively.
+// matches "/x", "/x/**/y" also "/x/y". Compared with UrlPath::path. `deny` ignores case, since some
+// origins do; `allow` does not.
 class PathPattern {
  public:
   [[nodiscard]] static Result<PathPattern> parse(std::string_view text);
-  [[nodiscard]] bool matches(std::string_view path) const;
+  [[nodiscard]] bool matches(std::string_view path, bool ignore_case = false) const;
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:

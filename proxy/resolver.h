@@ -24,7 +24,7 @@
 
 namespace leash::proxy {
 
-// A non-blocking socket in N1 towards the address: UDP connected, TCP with its connect under way.
+// A non-blocking socket in N1 that is connected to the address, within the dialler's own deadline.
 using DialUpstream =
     std::function<boost::asio::awaitable<Result<Fd>>(oci::IpAddress address, uint16_t port, bool is_udp)>;
 
