@@ -105,7 +105,7 @@ struct DialReply {
 // ---- the in-flight table: kInFlightSlots slots in a file mapped by proxy (writes) and shim (reads) ----
 struct InFlightSlot {
   uint32_t state = 0;  // 0 free, 1 under way; stored last with release order
-  uint32_t reserved = 0;
+  uint32_t log = 0;    // where `seq` counts: 0 flows.jsonl, 1 blocked.jsonl
   uint64_t seq = 0;    // the seq its line got, set before the line is written; 0 until then
   int64_t started_us = 0;  // CLOCK_REALTIME, microseconds
   uint64_t bytes_up = 0;

@@ -52,6 +52,7 @@ void fields(Archive& archive, T& document) {
   archive("rootfs", document.rootfs);
   archive("runtime_root", document.runtime_root);
   archive("policy", document.policy);
+  archive("policy_is_explicit", document.policy_is_explicit);
   archive("env", document.env);
   archive("mounts", document.mounts);
   archive("trust_store", document.trust_store);
@@ -64,6 +65,7 @@ template <class Archive, Of<PrepareReply> T>
 void fields(Archive& archive, T& document) {
   archive("env", document.env);
   archive("mounts", document.mounts);
+  archive("syscalls_allow", document.syscalls_allow);
 }
 
 template <class Archive, Of<AttachRequest> T>

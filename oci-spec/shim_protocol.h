@@ -70,6 +70,7 @@ struct PrepareRequest {
   std::string rootfs;        // absolute, on the host
   std::string runtime_root;  // --root of the runtime that creates the container
   PolicyText policy;
+  bool policy_is_explicit = false;  // named for this container (annotation, mount), not a default of the host
   std::vector<std::string> env;  // process.env as the engine wrote it, real secrets included
   std::vector<ExtraMount> mounts;  // config.json's mounts, for resolv.conf, hostname and /dev
   std::string trust_store;   // PEM file against which origins are verified; empty: the host's own
@@ -81,6 +82,7 @@ struct PrepareRequest {
 struct PrepareReply {
   std::vector<std::string> env;      // the whole new process.env: placeholders in, trust variables added
   std::vector<ExtraMount> mounts;    // to be mounted after config.json's own, in this order
+  std::vector<std::string> syscalls_allow;  // the policy's, for the runtime's floor filter
 };
 
 enum class NetworkKind {
