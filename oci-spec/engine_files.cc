@@ -60,7 +60,9 @@ Result<std::vector<TcpPorts>> parse_port_key(std::string_view key) {
   TcpPorts ports;
   TRY(ports.first, parse_port(range.substr(0, dash)));
   ports.last = ports.first;
-  if (dash != std::string_view::npos) TRY(ports.last, parse_port(range.substr(dash + 1)));
+  if (dash != std::string_view::npos) {
+    TRY(ports.last, parse_port(range.substr(dash + 1)));
+  }
   if (ports.last < ports.first) return Error(EPROTO, "port '" + std::string(key) + "'");
   return std::vector<TcpPorts>{ports};
 }
