@@ -425,6 +425,15 @@ const Namespace* Linux::find_namespace(NamespaceType type) const {
   return nullptr;
 }
 
+Result<std::string> redact_environment(std::string_view text) {
+  TRY(json::Value document, json::parse(text));
+  if (!document.is_object()) return Error(EINVAL, "document: expected an object");
+  if (const auto process = document.find("process"); process != document.end() && process->is_object()) {
+    (*process)["env"] = json::Value::array();
+  }
+  return document.dump(-1, ' ', false, json::Value::error_handler_t::replace);
+}
+
 Result<Config> parse_config(std::string_view text) { return json::read<Config>(text, read_config); }
 Result<Process> parse_process(std::string_view text) { return json::read<Process>(text, read_process); }
 Result<Resources> parse_resources(std::string_view text) { return json::read<Resources>(text, read_resources); }

@@ -342,6 +342,10 @@ struct Config {
 [[nodiscard]] Result<void> validate_for_create(const Config& config);
 [[nodiscard]] Result<void> validate_process(const Process& process);
 
+// The same document with process.env emptied: what may be kept of it beside the container, since the
+// environment is where real secrets come in.
+[[nodiscard]] Result<std::string> redact_environment(std::string_view json);
+
 // The config.json that `spec` writes for a new bundle: the defaults that runc writes, indented by tabs.
 [[nodiscard]] std::string default_config(bool rootless, uint32_t host_uid, uint32_t host_gid);
 

@@ -4,12 +4,15 @@
 //   drop_bounding        while still root: PR_CAPBSET_DROP needs CAP_SETPCAP
 //   keep_over_setuid     then setgid, setuid by the caller
 //   set_capabilities     effective, permitted, inheritable, then ambient
+//   keep_over_setuid(false)
 //
-// Only prctl(2) and capset(2): nothing here allocates, so init may call it after clone.
+// A process without `capabilities` in config.json gets none: CapabilitySets{}. The steps are plain
+// prctl(2) and capset(2) and allocate nothing, so init may take them after clone.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -27,16 +30,16 @@ struct CapabilitySets {  // bit N is capability N
 
 // Names that this kernel does not have are left out and listed in `unknown` (once each, sorted): runc
 // warns "ignoring unknown or unavailable capabilities: [CAP_X]" and goes on, so that a newer engine's
-// list works on an older kernel.
+// list works on an older kernel. Ambient ones that are not also permitted and inheritable are left out:
+// the kernel never raises those.
 [[nodiscard]] CapabilitySets parse_capabilities(const oci::Capabilities& names, std::vector<std::string>& unknown);
 // All capabilities of this kernel, "CAP_CHOWN" first.
 [[nodiscard]] std::vector<std::string> known_capabilities();
-// The bit of "CAP_CHOWN", or nullopt-like -1 when this kernel does not have it.
+// The bit of "CAP_CHOWN"; -1 when this kernel does not have it.
 [[nodiscard]] int capability_number(std::string_view name);
 
 [[nodiscard]] Result<void> drop_bounding(const CapabilitySets& sets);
 [[nodiscard]] Result<void> keep_over_setuid(bool keep);
-// `warning`: an ambient capability that could not be raised (runc warns and goes on).
 [[nodiscard]] Result<void> set_capabilities(const CapabilitySets& sets);
 
 // prctl(PR_SET_NO_NEW_PRIVS).

@@ -10,12 +10,15 @@
 
 namespace leash::runtime {
 
-// Errors: an unknown type ("wrong rlimit value: RLIMIT_X"), or the kernel's refusal
-// ("error setting rlimit type 7: operation not permitted"). `pid` 0 is the caller.
+// At create, before anything is made: "wrong rlimit value: RLIMIT_X" for an unknown type.
+[[nodiscard]] Result<void> check_rlimits(const std::vector<oci::Rlimit>& limits);
+
+// "error setting rlimits for ready process: error setting rlimit type 7: operation not permitted", as runc
+// says it: a hard limit above the present one needs CAP_SYS_RESOURCE. `pid` 0 is the caller.
 [[nodiscard]] Result<void> apply_rlimits(const std::vector<oci::Rlimit>& limits, pid_t pid = 0);
 
-// Writes /proc/self/oom_score_adj; a no-op when it already has that value, since lowering it needs
-// CAP_SYS_RESOURCE even when nothing changes in effect.
+// Writes /proc/self/oom_score_adj, unless it already has that value: lowering it needs CAP_SYS_RESOURCE
+// even where nothing would change.
 [[nodiscard]] Result<void> set_oom_score_adj(int score);
 
 }  // namespace leash::runtime

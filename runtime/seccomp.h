@@ -5,6 +5,9 @@
 // is above every number that the profile knows for that architecture answers ENOSYS, not the profile's
 // EPERM. C libraries try a new call first and fall back on ENOSYS only; a profile that is older than the
 // kernel and the libc would otherwise break programs (runc does the same).
+//
+// Filters are inherited and stack: the kernel runs all of them and takes the strictest answer. For a
+// leashed container the floor (seccomp_floor.h) goes in first, then this one.
 #pragma once
 
 #include <linux/filter.h>
@@ -22,16 +25,17 @@ namespace leash::runtime {
 
 struct SeccompFilter {
   std::vector<sock_filter> program;  // empty: nothing to install
-  uint32_t flags = 0;                // SECCOMP_FILTER_FLAG_*, without NEW_LISTENER
+  uint32_t flags = 0;                // SECCOMP_FILTER_FLAG_*, with NEW_LISTENER where has_listener
   bool has_listener = false;         // some action is SCMP_ACT_NOTIFY
 };
 
 // `unknown` gets names of system calls that libseccomp does not know: they are skipped, as in runc.
+// Errors are about the profile: "string SCMP_ACT_X is not a valid action for seccomp".
 [[nodiscard]] Result<SeccompFilter> compile_seccomp(const oci::Seccomp& profile, std::vector<std::string>& unknown);
 
 // seccomp(2) on the calling thread. Without no_new_privs it needs CAP_SYS_ADMIN: call it before the
 // capabilities are dropped then, and as late as possible otherwise. The Fd is the listener's when the
-// filter has one. Allocates nothing on success.
+// filter has one, else it is not valid. Allocates nothing on success.
 [[nodiscard]] Result<Fd> install_seccomp(const SeccompFilter& filter);
 
 // Connects to seccomp.listenerPath and hands the listener over, with the state as the message. Called by

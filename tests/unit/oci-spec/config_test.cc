@@ -188,3 +188,15 @@ TEST_CASE("config: the template of `spec` can be run, also rootless") {
     CHECK(config->process->rlimits.at(0).hard == 1024);
   }
 }
+
+TEST_CASE("config: a redacted document has everything but the environment") {
+  Result<std::string> text = oci::redact_environment(
+      R"({"ociVersion":"1.0.0","process":{"cwd":"/","args":["sh"],"env":["ANTHROPIC_API_KEY=sk-ant-real"]}})");
+  REQUIRE(text);
+  CHECK(text->find("sk-ant-real") == std::string::npos);
+  Result<oci::Config> config = oci::parse_config(*text);
+  REQUIRE(config);
+  CHECK(config->process->env.empty());
+  CHECK(config->process->args == std::vector<std::string>{"sh"});
+  CHECK_FALSE(oci::redact_environment("[]"));
+}
