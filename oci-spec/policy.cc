@@ -464,7 +464,6 @@ class PolicyReader {
         {"allow", [&](const YamlNode& n) { return read_names(n, policy_.syscalls_allow); }},
         {"deny", [&](const YamlNode& n) { return read_names(n, policy_.syscalls_deny); }},
     }));
-    if (!policy_.syscalls_allow.empty() || !policy_.syscalls_deny.empty()) return not_available(node, "'syscalls'");
     return {};
   }
 

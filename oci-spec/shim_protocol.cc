@@ -66,6 +66,7 @@ void fields(Archive& archive, T& document) {
   archive("env", document.env);
   archive("mounts", document.mounts);
   archive("syscalls_allow", document.syscalls_allow);
+  archive("syscalls_deny", document.syscalls_deny);
 }
 
 template <class Archive, Of<AttachRequest> T>

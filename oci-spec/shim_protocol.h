@@ -83,6 +83,7 @@ struct PrepareReply {
   std::vector<std::string> env;      // the whole new process.env: placeholders in, trust variables added
   std::vector<ExtraMount> mounts;    // to be mounted after config.json's own, in this order
   std::vector<std::string> syscalls_allow;  // the policy's, for the runtime's floor filter
+  std::vector<std::string> syscalls_deny;
 };
 
 enum class NetworkKind {

@@ -99,6 +99,12 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     Level& level = levels_.back();
+    if (child.kind == YamlNode::Kind::kNull) {
+      // The parser's mark of a missing value is that of whatever comes next.
+      const YamlNode& place = level.key ? *level.key : level.node;
+      child.line = place.line;
+      child.column = place.column;
+    }
     if (level.node.kind == YamlNode::Kind::kList) {
       level.node.items.push_back(std::move(child));
       return;
