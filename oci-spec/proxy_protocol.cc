@@ -65,6 +65,12 @@ void fields(Archive& archive, T& document) {
   archive("blocked_seq", document.blocked_seq);
 }
 
+template <class Archive, Of<NetworkFacts> T>
+void fields(Archive& archive, T& document) {
+  archive("onlink_networks", document.onlink_networks);
+  archive("never_destinations", document.never_destinations);
+}
+
 template <class Archive, Of<ListenerList> T>
 void fields(Archive& archive, T& document) {
   archive("kinds", document.kinds);
@@ -85,6 +91,7 @@ void fields(Archive& archive, T& document) {
 
 std::string print(const ProxySecret& document) { return protocol::print_document(document); }
 std::string print(const ProxyConfig& document) { return protocol::print_document(document); }
+std::string print(const NetworkFacts& document) { return protocol::print_document(document); }
 std::string print(const ListenerList& document) { return protocol::print_document(document); }
 std::string print(const RefusedPacket& document) { return protocol::print_document(document); }
 std::string print(const RotateRequest& document) { return protocol::print_document(document); }
@@ -94,6 +101,9 @@ Result<ProxySecret> parse_proxy_secret(std::string_view json) {
 }
 Result<ProxyConfig> parse_proxy_config(std::string_view json) {
   return protocol::parse_document<ProxyConfig>(json, "configure");
+}
+Result<NetworkFacts> parse_network_facts(std::string_view json) {
+  return protocol::parse_document<NetworkFacts>(json, "network");
 }
 Result<ListenerList> parse_listener_list(std::string_view json) {
   return protocol::parse_document<ListenerList>(json, "listen");

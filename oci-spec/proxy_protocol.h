@@ -3,6 +3,7 @@
 //   leash-shim                                     leash-proxy (fd 3: control, no files, no capabilities)
 //     | -- configure {ProxyConfig} [flows, blocked, dialer, in-flight table] -> |
 //     | <- configured {} | failed {text} -------------------------------------- |
+//     | -- network {NetworkFacts} --------------------------------------------> |  before listen, and when N1 changes
 //     | -- listen {ListenerList} [one socket per entry] ----------------------> |  at start, in N2
 //     | <- listening {} | failed {text} --------------------------------------- |
 //     | -- secret {ProxySecret} ----------------------------------------------> |  a key brought by exec
@@ -48,10 +49,14 @@ struct ProxyConfig {
   std::vector<ProxySecret> secrets;
   std::vector<std::string> dns_servers;  // "ADDRESS" or "ADDRESS:PORT"; asked from N1 for DNS_OTHER queries
   bool has_engine_dns = false;           // 127.0.0.11 answers in N1
-  std::vector<std::string> onlink_networks;     // "ADDRESS/PREFIX" of N1's interfaces (not lo): where peers are
-  std::vector<std::string> never_destinations;  // addresses: N1's gateways (the host) and N1's own
   uint64_t flows_seq = 0;    // last seq in the file
   uint64_t blocked_seq = 0;
+};
+
+// What N1 looks like: an engine may wire it after `configure`, and `docker network connect` later on.
+struct NetworkFacts {
+  std::vector<std::string> onlink_networks;     // "ADDRESS/PREFIX" of N1's interfaces but lo: where peers are
+  std::vector<std::string> never_destinations;  // addresses: N1's gateways (that is, the host) and N1's own
 };
 
 enum class ListenerKind { kTcp, kDnsEngineUdp, kDnsEngineTcp, kDnsOtherUdp, kDnsOtherTcp };
@@ -75,11 +80,13 @@ struct RotateRequest {
 
 [[nodiscard]] std::string print(const ProxySecret& document);
 [[nodiscard]] std::string print(const ProxyConfig& document);
+[[nodiscard]] std::string print(const NetworkFacts& document);
 [[nodiscard]] std::string print(const ListenerList& document);
 [[nodiscard]] std::string print(const RefusedPacket& document);
 [[nodiscard]] std::string print(const RotateRequest& document);
 [[nodiscard]] Result<ProxySecret> parse_proxy_secret(std::string_view json);
 [[nodiscard]] Result<ProxyConfig> parse_proxy_config(std::string_view json);
+[[nodiscard]] Result<NetworkFacts> parse_network_facts(std::string_view json);
 [[nodiscard]] Result<ListenerList> parse_listener_list(std::string_view json);
 [[nodiscard]] Result<RefusedPacket> parse_refused_packet(std::string_view json);
 [[nodiscard]] Result<RotateRequest> parse_rotate_request(std::string_view json);

@@ -35,11 +35,17 @@ struct ResolverConfig {
   };
   std::vector<Server> servers;  // for names that the engine does not know
   bool has_engine_dns = false;  // 127.0.0.11 answers in N1
-  std::vector<oci::IpNetwork> onlink_networks;  // of N1: where peers are
-  std::vector<oci::IpAddress> never;  // gateways of N1 and what else is never a destination
 
   // From the shim's document; an error names the bad entry.
   [[nodiscard]] static Result<ResolverConfig> from(const oci::ProxyConfig& config, const oci::Policy& policy);
+};
+
+// What is known of N1; nothing is on-link until the shim has said so.
+struct ResolverNetwork {
+  std::vector<oci::IpNetwork> onlink;  // where peers are
+  std::vector<oci::IpAddress> never;   // N1's gateways and own addresses: never destinations
+
+  [[nodiscard]] static Result<ResolverNetwork> from(const oci::NetworkFacts& facts);
 };
 
 struct Resolution {
@@ -60,6 +66,9 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
+  // At the shim's message `network`.
+  void set_network(ResolverNetwork network);
+
   // Addresses to dial for `host` (normalised; an address literal comes back as itself). IPv4 and IPv6,
   // judged. Errors: ENOENT no such name or no address; ETIMEDOUT no upstream answered; EACCES only
   // addresses that are never destinations.
@@ -67,6 +76,8 @@ class Resolver {
   // One family alone, for the DNS listeners. ENOENT: NXDOMAIN; no addresses: NODATA.
   [[nodiscard]] boost::asio::awaitable<Result<Resolution>> query(std::string host, bool is_ipv6,
                                                                  ResolverView view);
+  // True if query() would be answered without asking anybody.
+  [[nodiscard]] bool is_cached(std::string_view host, bool is_ipv6, ResolverView view) const;
   // The peer's name behind an on-link address, as the engine knows it; empty if none.
   [[nodiscard]] boost::asio::awaitable<Result<std::string>> peer_name(oci::IpAddress address);
 
@@ -75,7 +86,7 @@ class Resolver {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // shared with lookups under way, which others may wait for
 };
 
 }  // namespace leash::proxy

@@ -33,6 +33,16 @@ TEST_CASE("proxy protocol: a configuration arrives as it was sent") {
   REQUIRE(got.blocked_seq == 3);
 }
 
+TEST_CASE("proxy_protocol: the facts of a network arrive as they were sent") {
+  NetworkFacts sent;
+  sent.onlink_networks = {"172.18.0.0/16"};
+  sent.never_destinations = {"172.18.0.1", "172.18.0.2"};
+  const auto received = parse_network_facts(print(sent));
+  REQUIRE(received);
+  CHECK(received->onlink_networks == sent.onlink_networks);
+  CHECK(received->never_destinations == sent.never_destinations);
+}
+
 TEST_CASE("proxy protocol: listeners keep their order and kinds") {
   ListenerList sent;
   sent.kinds = {ListenerKind::kTcp, ListenerKind::kDnsOtherTcp, ListenerKind::kDnsEngineUdp,
