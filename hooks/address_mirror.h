@@ -15,9 +15,9 @@ namespace leash::hooks {
 
 class AddressMirror {
  public:
-  // Listens in N1 from now on; sync() then makes N2 alike. The peers of the interfaces are put into
-  // `dead_end_fd` (borrowed: must stay open as long as the mirror).
-  [[nodiscard]] static Result<AddressMirror> create(int n1_fd, int n2_fd, int dead_end_fd);
+  // Listens in N1 from now on; sync() then makes N2 alike. The other ends of N2's interfaces are in a
+  // namespace that lives by the mirror alone: when the mirror goes, the interfaces vanish from N2.
+  [[nodiscard]] static Result<AddressMirror> create(int n1_fd, int n2_fd);
 
   // Non-blocking; readable when something changed in N1: then call sync().
   [[nodiscard]] int fd() const { return events_.get(); }
@@ -31,10 +31,11 @@ class AddressMirror {
 
  private:
   AddressMirror() = default;
-  Fd events_;   // rtnetlink in N1, multicast groups
-  Fd n1_;       // rtnetlink in N1, dumps
-  Fd n2_;       // rtnetlink in N2
-  int dead_end_fd_ = -1;
+  Fd events_;    // rtnetlink in N1, multicast groups
+  Fd n1_;        // rtnetlink in N1, dumps
+  Fd n2_;        // rtnetlink in N2
+  Fd dead_end_;  // rtnetlink in the dead end, and what keeps it alive
+  Fd n2_namespace_;
   NetState applied_;
 };
 

@@ -44,12 +44,11 @@ struct ListenerPorts {
   uint16_t dns_other = 0;   // queries to any other server
 };
 
-// Keep it as long as the container: when `dead_end` closes, the interfaces vanish from N2 (which is
-// what makes them go away with the shim).
+// Keep it as long as the container: the mirror holds the dead end, and when that closes the interfaces
+// vanish from N2 (which is what makes them go away with the shim).
 struct LockIn {
   std::vector<Listener> listeners;  // no IPv6 ones where N2 has no ::1
   ListenerPorts ports;
-  Fd dead_end;
   RefusalLog refusals;    // poll its fd
   AddressMirror mirror;   // poll its fd
   std::vector<std::string> notes;  // for the log: routes that could not be copied

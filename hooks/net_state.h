@@ -12,6 +12,12 @@
 
 namespace leash::hooks {
 
+// The next hop that a socket bound to an interface gets in N2, whatever its destination: the mark by which
+// the ruleset refuses it. 192.0.0.8 is the dummy address (RFC 7600); no packet ever goes there.
+inline constexpr std::array<uint8_t, 4> kBoundNextHop4 = {192, 0, 0, 8};
+inline constexpr std::array<uint8_t, 16> kBoundNextHop6 = {0xfe, 0x80, 0, 0, 0,   0,   0,   0,
+                                                           0,    0,    0, 'l', 'e', 'a', 's', 'h'};
+
 struct Link {
   std::string name;
   uint32_t index = 0;  // in the namespace it was read from; not part of the comparison
@@ -79,8 +85,14 @@ struct NetChange {
 // address (sit0 and its kind appear in every namespace) are left out.
 [[nodiscard]] Result<NetState> read_net_state(int socket_fd);
 
-// `socket_fd`: rtnetlink, in N2. New interfaces are one end of a veth pair whose other end goes into
-// `dead_end_fd`, and are up with a carrier. Returns notes about routes that the kernel refused.
-[[nodiscard]] Result<std::vector<std::string>> apply(int socket_fd, int dead_end_fd, const NetChange& change);
+// Where a change is made. New interfaces are one end of a veth pair whose other end stays in the dead end:
+// an empty namespace that nothing leads out of.
+struct Target {
+  int n2_socket = -1;        // rtnetlink in N2
+  int dead_end_socket = -1;  // rtnetlink in the dead end
+  int n2_fd = -1;            // the namespace itself
+};
+// Interfaces come up with a carrier. Returns notes about routes that the kernel refused.
+[[nodiscard]] Result<std::vector<std::string>> apply(const Target& target, const NetChange& change);
 
 }  // namespace leash::hooks
