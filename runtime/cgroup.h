@@ -1,8 +1,11 @@
 // The control groups of one container: cgroup v1, v2, or the hybrid of both (v1 controllers, and a v2
 // tree beside them that may hold controllers of its own), by files (the "cgroupfs" manager).
 //
-//   create:  Cgroup::plan -> check_unused -> create(resources) -> join(pid)
-//   later:   Cgroup::from_record(paths of state.json) -> join, update, freeze, pids, stats, kill_all, destroy
+//   create:  Cgroup::plan -> create(resources) -> join(pid)
+//   later:   Cgroup::from_record(paths of state.json) -> join, update, freeze, pids, kill_all, destroy
+//
+// cgroup.cc has the directories and processes; what is written for limits differs by version and stands in
+// cgroup_v1.cc, cgroup_v2.cc and cgroup_devices.cc; the numbers of `events` in cgroup_stats.cc.
 //
 // Limits are written before the process joins: there is no moment without them, and v1's cpuset and
 // kernel memory take processes only once they are set. On a pure v2 host init can be born inside
@@ -57,15 +60,14 @@ class Cgroup {
   [[nodiscard]] const std::vector<oci::CgroupPath>& paths() const { return paths_; }
   [[nodiscard]] CgroupMode mode() const { return mode_; }
 
-  // A container gets a cgroup of its own: one that has processes, or is frozen, is refused.
-  [[nodiscard]] Result<void> check_unused() const;
-
   // Makes the directories and writes all limits and device rules (with the default devices of
-  // config-linux.md#default-devices). On failure whatever was made is removed again.
+  // config-linux.md#default-devices). A container gets a cgroup of its own: one that is there already and
+  // has processes, or is frozen, is refused. On failure whatever was made is removed again.
   [[nodiscard]] Result<void> create(const oci::Resources& resources);
-  // Moves `pid` in. `sub_cgroup`: exec's --cgroup, below the container's own, "" for itself; "memory:/x"
-  // for one v1 controller.
-  [[nodiscard]] Result<void> join(pid_t pid, const std::vector<std::string>& sub_cgroups = {}) const;
+  // Moves `pid` in. `sub_cgroups` is exec's --cgroup: "PATH" or (v1) "memory,cpu:PATH", below the
+  // container's own. `init_pid`: on v2 a container that has made cgroups of its own may take no process in
+  // its topmost one; the process then goes where init is.
+  [[nodiscard]] Result<void> join(pid_t pid, const std::vector<std::string>& sub_cgroups = {}, pid_t init_pid = 0) const;
   // What is present in `resources` is changed, the rest kept; device rules are not touched.
   [[nodiscard]] Result<void> update(const oci::Resources& resources) const;
 
@@ -94,7 +96,9 @@ class Cgroup {
 
  private:
   CgroupMode mode_ = CgroupMode::kV2;
+  bool is_rootless_ = false;
   std::vector<oci::CgroupPath> paths_;
+  std::vector<std::string> mount_points_;  // beside paths_, for a planned cgroup only
 };
 
 }  // namespace leash::runtime

@@ -2,6 +2,12 @@
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 add_library(leash_runtime_controls STATIC
   capabilities.cc
+  cgroup.cc
+  cgroup_devices.cc
+  cgroup_files.cc
+  cgroup_host.cc
+  cgroup_v1.cc
+  cgroup_v2.cc
   rlimits.cc
   seccomp.cc
   seccomp_floor.cc)
