@@ -1,5 +1,6 @@
 # What confines a container's process: capabilities, limits, seccomp, control groups.
-pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+# The archive, since leash-runtime is linked statically.
+find_library(LEASH_SECCOMP_ARCHIVE NAMES libseccomp.a REQUIRED)
 add_library(leash_runtime_controls STATIC
   capabilities.cc
   cgroup.cc
@@ -11,4 +12,4 @@ add_library(leash_runtime_controls STATIC
   rlimits.cc
   seccomp.cc
   seccomp_floor.cc)
-target_link_libraries(leash_runtime_controls PUBLIC leash_base leash_oci_spec PRIVATE PkgConfig::SECCOMP)
+target_link_libraries(leash_runtime_controls PUBLIC leash_base leash_oci_spec PRIVATE ${LEASH_SECCOMP_ARCHIVE})
