@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <map>
 
 #include "hooks/netlink.h"
@@ -327,6 +329,41 @@ Result<void> remove(int socket_fd, const NetState& removed) {
 // Of the kernel, or (EACCES) of the interface.
 bool means_no_ipv6(int error) { return error == EAFNOSUPPORT || error == EOPNOTSUPP || error == EACCES; }
 
+// Is `address` reached by a route of type local?
+Result<bool> has_local_route(int socket_fd, const IpAddress& address) {
+  NetlinkMessage request(RTM_GETROUTE, 0);
+  auto* wanted = request.extra<rtmsg>();
+  wanted->rtm_family = family_of(address.is_ipv6);
+  wanted->rtm_dst_len = static_cast<uint8_t>(8 * address.size());
+  put(request.header(), RTA_DST, address);
+  TRY(const std::vector<char> answer, ask(socket_fd, request, "look for the route of " + address.text()));
+  const auto* message = reinterpret_cast<const nlmsghdr*>(answer.data());
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(rtmsg)) return false;
+  return static_cast<const rtmsg*>(mnl_nlmsg_get_payload(message))->rtm_type == RTN_LOCAL;
+}
+
+// The kernel gives an IPv6 address its local route from a work queue, a moment after the acknowledgement
+// (addrconf_dad_work, also without DAD). Until then answers to the container's first connections are
+// lost, and it waits a second for the retransmission.
+Result<std::vector<std::string>> await_local_routes(int socket_fd, const std::vector<const Address*>& addresses) {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  std::vector<std::string> notes;
+  for (const Address* address : addresses) {
+    for (;;) {
+      auto is_there = has_local_route(socket_fd, address->local);
+      if (is_there && *is_there) break;
+      if (std::chrono::steady_clock::now() > deadline) {
+        notes.push_back("address " + address->local.text() + " on '" + address->link + "' is slow to come up");
+        break;
+      }
+      ::nanosleep(&kPause, nullptr);
+    }
+  }
+  return notes;
+}
+
 Result<void> add_links(const Target& target, const std::vector<Link>& links) {
   if (links.empty()) return {};
   NetlinkBatch creation;
@@ -435,6 +472,7 @@ Result<std::vector<std::string>> apply(const Target& target, const NetChange& ch
       on_failure.insert(on_failure.end(), 2, is_ipv6 ? OnFailure::kFailUnlessNoIpv6 : OnFailure::kFail);
     }
   }
+  const size_t first_address = on_failure.size();
   for (const Address& address : change.added.addresses) {
     change_address(batch, RTM_NEWADDR, address, index_of[address.link]);
     // A sysctl of the user's may have switched IPv6 off in N2 alone.
@@ -446,8 +484,13 @@ Result<std::vector<std::string>> apply(const Target& target, const NetChange& ch
   }
 
   TRY(const auto outcomes, batch.run(target.n2_socket));
+  std::vector<const Address*> to_await;
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const auto& outcome = outcomes[i];
+    const size_t position = i - first_address;  // beyond all of them for what comes before
+    if (outcome.error == 0 && position < change.added.addresses.size() &&
+        change.added.addresses[position].local.is_ipv6 && change.added.addresses[position].scope != RT_SCOPE_LINK)
+      to_await.push_back(&change.added.addresses[position]);
     if (outcome.error == 0) continue;
     switch (on_failure[i]) {
       case OnFailure::kFail:
@@ -463,6 +506,8 @@ Result<std::vector<std::string>> apply(const Target& target, const NetChange& ch
         break;
     }
   }
+  TRY(const auto slow, await_local_routes(target.n2_socket, to_await));
+  notes.insert(notes.end(), slow.begin(), slow.end());
   return notes;
 }
 

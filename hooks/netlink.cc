@@ -194,4 +194,25 @@ Result<void> dump(int socket_fd, NetlinkMessage& request, std::string_view name,
   return Error::from_errno(EBUSY, name);
 }
 
+Result<std::vector<char>> ask(int socket_fd, NetlinkMessage& request, std::string_view name) {
+  const uint32_t sequence = next_sequence();
+  request.header()->nlmsg_seq = sequence;
+  TRY_VOID(send_all(socket_fd, {{request.header(), request.header()->nlmsg_len}}).context(name));
+  std::vector<char> buffer;
+  for (;;) {
+    TRY(const size_t size, receive_netlink(socket_fd, buffer).context(name));
+    int left = static_cast<int>(size);
+    for (auto* message = reinterpret_cast<const nlmsghdr*>(buffer.data()); mnl_nlmsg_ok(message, left);
+         message = mnl_nlmsg_next(message, &left)) {
+      if (message->nlmsg_seq != sequence) continue;
+      if (message->nlmsg_type == NLMSG_ERROR) {
+        const NetlinkAck ack = parse_ack(message);
+        return NetlinkBatch::Outcome{std::string(name), ack.error, ack.explanation}.as_error();
+      }
+      const auto* first = reinterpret_cast<const char*>(message);
+      return std::vector<char>(first, first + message->nlmsg_len);
+    }
+  }
+}
+
 }  // namespace leash::hooks

@@ -74,6 +74,9 @@ class NetlinkBatch {
                                 const std::function<void()>& restart,
                                 const std::function<Result<void>(const nlmsghdr*)>& handle);
 
+// Sends one request whose answer is one message; returns that message.
+[[nodiscard]] Result<std::vector<char>> ask(int socket_fd, NetlinkMessage& request, std::string_view name);
+
 // Calls `handle(type, payload)` for each attribute in `bytes`; what does not fit ends the walk. (libmnl's own
 // macros are C only.)
 template <class Handle>

@@ -585,13 +585,18 @@ std::vector<std::string> Rule::text() const {
 
 // ---- the kernel's side ----
 
-Result<void> install(int socket_fd, const Ruleset& ruleset) {
+namespace {
+
+enum class Existing { kIsError, kIsReplaced };
+
+Result<void> send_ruleset(int socket_fd, const Ruleset& ruleset, Existing existing) {
   Transaction transaction;
   const auto table = make_table(ruleset.table);
-  // add, delete, add: whatever is there goes, within the same transaction, whether or not there is anything.
-  for (const uint16_t type : {NFT_MSG_NEWTABLE, NFT_MSG_DELTABLE, NFT_MSG_NEWTABLE})
-    transaction.add(type, type == NFT_MSG_NEWTABLE ? NLM_F_CREATE : 0, "nftables table " + quoted(ruleset.table),
-                    table.get(), nftnl_table_nlmsg_build_payload);
+  const std::string name = "nftables table " + quoted(ruleset.table);
+  // Delete and add: within one transaction, so that there is no moment without rules.
+  if (existing == Existing::kIsReplaced)
+    transaction.add(NFT_MSG_DELTABLE, 0, name, table.get(), nftnl_table_nlmsg_build_payload);
+  transaction.add(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, name, table.get(), nftnl_table_nlmsg_build_payload);
   for (const Chain& description : ruleset.chains) {
     const auto chain = make_chain(ruleset.table, description);
     transaction.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, "nftables chain " + quoted(description.name), chain.get(),
@@ -616,6 +621,15 @@ Result<void> install(int socket_fd, const Ruleset& ruleset) {
   return std::move(transaction).commit(socket_fd);
 }
 
+}  // namespace
+
+Result<void> install(int socket_fd, const Ruleset& ruleset) {
+  // Optimistic: a transaction that deletes makes the close of the socket wait for a grace period (10 ms).
+  auto sent = send_ruleset(socket_fd, ruleset, Existing::kIsError);
+  if (sent || sent.error().code() != EEXIST || ruleset.is_alone) return sent;
+  return send_ruleset(socket_fd, ruleset, Existing::kIsReplaced);
+}
+
 Result<void> compare_with_kernel(int socket_fd, const Ruleset& ruleset) {
   TRY_VOID(compare_tables(socket_fd, ruleset));
   TRY_VOID(compare_chains(socket_fd, ruleset));
@@ -625,10 +639,11 @@ Result<void> compare_with_kernel(int socket_fd, const Ruleset& ruleset) {
 Result<void> remove_table(int socket_fd, const std::string& name) {
   Transaction transaction;
   const auto table = make_table(name);
-  for (const uint16_t type : {NFT_MSG_NEWTABLE, NFT_MSG_DELTABLE})
-    transaction.add(type, type == NFT_MSG_NEWTABLE ? NLM_F_CREATE : 0, "remove nftables table " + quoted(name),
-                    table.get(), nftnl_table_nlmsg_build_payload);
-  return std::move(transaction).commit(socket_fd);
+  transaction.add(NFT_MSG_DELTABLE, 0, "remove nftables table " + quoted(name), table.get(),
+                  nftnl_table_nlmsg_build_payload);
+  auto removed = std::move(transaction).commit(socket_fd);
+  if (!removed && removed.error().code() == ENOENT) return {};
+  return removed;
 }
 
 Result<std::vector<RuleCounter>> read_counters(int socket_fd, const std::string& table) {

@@ -96,7 +96,8 @@ struct Ruleset {
   bool is_alone = false;  // no other table may exist in the namespace
 };
 
-// `socket_fd`: NETLINK_NETFILTER, in the namespace. Replaces a table of the same name.
+// `socket_fd`: NETLINK_NETFILTER, in the namespace. Replaces a table of the same name, unless the ruleset
+// is to be alone: then EEXIST.
 [[nodiscard]] Result<void> install(int socket_fd, const Ruleset& ruleset);
 // The error names the first table, chain or rule that is not what `ruleset` says.
 [[nodiscard]] Result<void> compare_with_kernel(int socket_fd, const Ruleset& ruleset);

@@ -137,11 +137,20 @@ House House::wired() {
     must_run(house.street, {"ip", "address", "add", address, "dev", "wire", "nodad"});
   for (const char* address : {"172.30.0.2/24", "fd00:30::2/64"})
     must_run(house.n1, {"ip", "address", "add", address, "dev", "eth0", "nodad"});
-  must_run(house.street, {"ip", "link", "set", "wire", "up"});
+  must_run(house.street, {"ip", "link", "set", "wire", "address", "02:42:ac:1e:00:01", "up"});
   must_run(house.n1, {"ip", "link", "set", "eth0", "address", "02:42:ac:1e:00:02", "mtu", "1400"});
   must_run(house.n1, {"ip", "link", "set", "eth0", "up"});
   must_run(house.n1, {"ip", "route", "add", "default", "via", "172.30.0.1"});
   must_run(house.n1, {"ip", "-6", "route", "add", "default", "via", "fd00:30::1"});
+
+  // Fresh interfaces lose their first neighbour solicitation, which costs a second.
+  must_run(house.street, {"ip", "neighbour", "add", "fd00:30::2", "lladdr", "02:42:ac:1e:00:02", "dev", "wire"});
+  must_run(house.n1, {"ip", "neighbour", "add", "fd00:30::1", "lladdr", "02:42:ac:1e:00:01", "dev", "eth0"});
+  // An IPv6 address works a moment after it was added.
+  for (int i = 0; i < 200 && output_in(house.n1, {"ip", "-6", "route", "get", "fd00:30::2"}).find("local") != 0; ++i)
+    ::usleep(5000);
+  for (int i = 0; i < 200 && output_in(house.street, {"ip", "-6", "route", "get", "fd00:30::1"}).find("local") != 0; ++i)
+    ::usleep(5000);
 
   const hooks::NamespaceScope scope = must(hooks::NamespaceScope::enter(house.street.get()));
   house.capture = must(sys::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL)));

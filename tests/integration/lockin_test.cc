@@ -150,6 +150,7 @@ TEST_CASE("lockin: what is neither TCP nor DNS is refused at once and reported")
     CHECK(attempt.error == EPERM);
     CHECK(attempt.took < kAtOnce);
     const auto reports = reports_of(lock_in);
+    CAPTURE(reports);
     REQUIRE(reports.size() == 1);
     CHECK_THAT(reports[0], Catch::Matchers::StartsWith(one.report));
   }
@@ -508,18 +509,37 @@ TEST_CASE("lockin: every step that fails is an error that says which") {
   }
 }
 
-TEST_CASE("lockin: a taken port makes the listeners move on, together") {
+TEST_CASE("lockin: a taken port makes the listeners move on, all together") {
+  const House usual = House::without_network();
+  const ListenerPorts wanted = locked(usual).ports;
   const House house = House::without_network();
-  const LockIn first = locked(house);
-  // A second time in the same namespace, with the sockets of the first still there.
-  const House other{.street = {}, .n1 = must(make_network_namespace()), .n2 = {}, .capture = {}};
-  const NamespaceScope scope = must(NamespaceScope::enter(house.n2.get()));
-  const Fd taken = must(sys::socket(AF_INET, SOCK_DGRAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(first.ports.proxy + 5 + 2));
-  REQUIRE(::bind(taken.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
-  CHECK(first.ports.dns_engine == first.ports.proxy + 1);
+  Fd taken;
+  {
+    const NamespaceScope scope = must(NamespaceScope::enter(house.n2.get()));
+    taken = must(sys::socket(AF_INET, SOCK_DGRAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(wanted.dns_other);
+    REQUIRE(::bind(taken.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  }
+  const LockIn lock_in = locked(house);
+  CHECK(lock_in.ports.proxy > wanted.dns_other);
+  CHECK(lock_in.ports.dns_other == lock_in.ports.proxy + 2);
+  CHECK(send_datagram(house.n2, SOCK_DGRAM, 0, {"8.8.8.8", 53}, "query").error == 0);
+  CHECK(is_readable(listener_of(lock_in, ListenerKind::kDnsOtherUdp, false).socket.get(), milliseconds(1000)));
+}
+
+TEST_CASE("lockin: with the host's namespace as N1 the container sees its addresses and is locked in all the same") {
+  const House house = House::without_network();
+  const Fd host = must(current_network_namespace());
+  LockInPlan plan = plan_of(house);
+  plan.n1_fd = host.get();
+  const LockIn lock_in = must(build(plan));
+  for (const Address& address : lock_in.mirror.applied().addresses)
+    CHECK(contains(output_in(house.n2, {"ip", "-o", "address"}), address.local.text()));
+  CHECK(connect_tcp(house.n2, {"203.0.113.9", 443}).error == 0);
+  CHECK(accept_from(listener_of(lock_in, ListenerKind::kTcp, false).socket));
+  CHECK(send_datagram(house.n2, SOCK_DGRAM, 0, {"203.0.113.9", 443}, kSecret).error == EPERM);
 }
 
 TEST_CASE("lockin: only allowed ports come into N1, redirected to the relay") {
