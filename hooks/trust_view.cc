@@ -1,6 +1,7 @@
 #include "hooks/trust_view.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -129,7 +130,19 @@ Result<std::string> ContainerView::read(const Place& place, size_t limit) {
   }
   // The descriptor and not the path: what was looked at is what is opened.
   TRY(Fd fd, sys::open("/proc/self/fd/" + std::to_string(place.fd.get()), O_RDONLY | O_NONBLOCK | O_NOCTTY));
-  return sys::read_all(fd.get(), limit).context("'" + place.path + "'");
+  // One allocation for the usual file, with room for what the caller appends.
+  std::string content;
+  content.reserve(static_cast<size_t>(place.stat.st_size) + 4096);
+  for (;;) {
+    const size_t begin = content.size();
+    const size_t wanted = std::max(content.capacity() - begin, size_t{4096});
+    content.resize(begin + wanted);
+    const ssize_t length = ::read(fd.get(), content.data() + begin, wanted);
+    if (length < 0) return Error::last_errno("read '" + place.path + "'");
+    content.resize(begin + static_cast<size_t>(length));
+    if (length == 0) return content;
+    if (content.size() > limit) return Error::from_errno(EFBIG, "'" + place.path + "'");
+  }
 }
 
 std::vector<std::string> ContainerView::list(const std::string& path, size_t limit) const {

@@ -438,15 +438,21 @@ TEST_CASE("trust: Java's store keeps its entries and gains the certificate") {
   if (!has_tool("keytool")) SUCCEED("skipped: keytool is not installed");
   if (!has_tool("keytool")) return;
   Fixture fixture;
-  const std::string format = GENERATE("JKS", "PKCS12");
+  const std::string format = GENERATE("JKS", "PKCS12", "PKCS12 without password");
   CAPTURE(format);
   const std::string& rootfs = fixture.request.rootfs;
   const std::string cacerts = rootfs + "/opt/java/openjdk/lib/security/cacerts";
   put(rootfs + "/foreign.pem", some_root());
   REQUIRE(file::make_directories(rootfs + "/opt/java/openjdk/lib/security", 0755));
-  REQUIRE(run({"keytool", "-importcert", "-noprompt", "-alias", "foreign", "-file", rootfs + "/foreign.pem", "-keystore",
-               cacerts, "-storetype", format, "-storepass", "changeit"})
-              .status == 0);
+  std::vector<std::string> import = {"keytool"};
+  if (format == "PKCS12 without password") {  // as Java's own since 18
+    import.insert(import.end(), {"-J-Dkeystore.pkcs12.certProtectionAlgorithm=NONE", "-J-Dkeystore.pkcs12.macAlgorithm=NONE"});
+  }
+  import.insert(import.end(), {"-importcert", "-noprompt", "-alias", "foreign", "-file", rootfs + "/foreign.pem", "-keystore",
+                               cacerts, "-storetype", format.substr(0, format.find(' ')), "-storepass", "changeit"});
+  const Outcome imported = run(import);
+  CAPTURE(imported.output);
+  REQUIRE(imported.status == 0);
   const auto plan = fixture.plan();
   const oci::ExtraMount* mount = mount_at(plan, "/opt/java/openjdk/lib/security");
   REQUIRE(mount != nullptr);
