@@ -201,7 +201,6 @@ Result<void> keep_config(const Container& container, const Bundle& bundle, bool 
 }  // namespace
 
 Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given) {
-  overwrite_freed_memory();
   LaunchRequest request = given;
   request.pid_file = absolute_path(given.pid_file);
   request.console_socket = absolute_path(given.console_socket);
@@ -220,11 +219,9 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
 
   TRY(Container container, StateStore(options.root).create(request.container_id));
   container.record = first_record(options, request, bundle);
-  // Before `undo`, so that init is dead when the shim is told to go.
-  Leash leash;
   Undo undo(container);
   // The shim works (certificates, trust) while we compile filters and make cgroups.
-  TRY(leash, Leash::begin(options, bundle, plan));
+  TRY(Leash leash, Leash::begin(options, bundle, plan));
   container.record.is_leashed = leash.is_on();
   container.record.policy_source = leash.policy_source();
   TRY_VOID(keep_config(container, bundle, leash.is_on()));
