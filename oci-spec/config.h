@@ -260,7 +260,7 @@ struct Resources {
   std::vector<DeviceRule> devices;
   MemoryResources memory;
   CpuResources cpu;
-  std::optional<int64_t> pids_limit;  // 0 or less: no limit
+  std::optional<int64_t> pids_limit;  // below 0: no limit
   BlockIoResources block_io;
   std::vector<HugepageLimit> hugepage_limits;
   NetworkResources network;

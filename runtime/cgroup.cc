@@ -46,6 +46,23 @@ std::string clean(std::string_view path) {
   return out;  // "" or "/a/b"
 }
 
+// "a/../.." does.
+bool leaves_its_start(std::string_view path) {
+  int depth = 0;
+  while (!path.empty()) {
+    const size_t end = path.find('/');
+    const std::string_view part = path.substr(0, end);
+    if (part == "..") {
+      if (--depth < 0) return true;
+    } else if (!part.empty() && part != ".") {
+      ++depth;
+    }
+    if (end == std::string_view::npos) break;
+    path.remove_prefix(end + 1);
+  }
+  return false;
+}
+
 bool has_controller(std::string_view list, std::string_view name) {
   while (true) {
     const size_t end = list.find(',');
@@ -135,7 +152,54 @@ Result<void> add_pids(const std::string& directory, std::vector<pid_t>& pids) {
 }
 
 Result<void> write_pid(const std::string& directory, pid_t pid) {
-  return files::write(directory, "cgroup.procs", static_cast<int64_t>(pid));
+  const std::string path = directory + "/cgroup.procs";
+  Result<void> written = file::write_control(path, std::to_string(pid));
+  if (written) return written;
+  return Error::from_errno(written.error().code(), "error adding pid " + std::to_string(pid) + " to cgroups: open " + path);
+}
+
+// exec's --cgroup: one path for all hierarchies, or "CONTROLLER,...:PATH" for some (v1).
+Result<std::vector<oci::CgroupPath>> below(std::vector<oci::CgroupPath> paths, const std::vector<std::string>& sub_cgroups, CgroupMode mode) {
+  std::vector<bool> is_moved(paths.size(), false);
+  for (const std::string& argument : sub_cgroups) {
+    const size_t colon = argument.find(':');
+    const std::string sub = colon == std::string::npos ? argument : argument.substr(colon + 1);
+    if (leaves_its_start(sub)) return Error(EINVAL, sub + " is not a sub cgroup path");
+    if (colon == std::string::npos) {
+      if (sub_cgroups.size() > 1) return Error(EINVAL, "invalid --cgroup argument: " + argument + " (missing <controller>: prefix)");
+      for (oci::CgroupPath& path : paths) path.path += clean(sub);
+      continue;
+    }
+    std::string_view names = std::string_view(argument).substr(0, colon);
+    for (bool has_more = true; has_more;) {
+      const size_t end = names.find(',');
+      const std::string_view name = names.substr(0, end);
+      if (name.empty()) return Error(EINVAL, "invalid --cgroup argument: " + argument + " (empty <controller> prefix)");
+      const auto target = std::find_if(paths.begin(), paths.end(), [&](const oci::CgroupPath& entry) {
+        return mode != CgroupMode::kV2 && has_controller(entry.controllers, name);
+      });
+      if (target == paths.end()) return Error(EINVAL, "unknown controller " + std::string(name) + " in --cgroup " + argument);
+      const auto index = static_cast<size_t>(target - paths.begin());
+      // "cpu,cpuacct:x" names a hierarchy of both twice.
+      if (!is_moved[index]) target->path += clean(sub);
+      is_moved[index] = true;
+      has_more = end != std::string_view::npos;
+      if (has_more) names.remove_prefix(end + 1);
+    }
+  }
+  return paths;
+}
+
+// The v2 cgroup of a process, as a directory.
+Result<std::string> cgroup_of(pid_t pid) {
+  TRY(const std::string text, file::read("/proc/" + std::to_string(pid) + "/cgroup"));
+  TRY(const CgroupHost host, CgroupHost::discover());
+  const size_t at = text.rfind("0::");
+  for (const CgroupHierarchy& hierarchy : host.hierarchies) {
+    if (at == std::string::npos || !hierarchy.controllers.empty()) continue;
+    return hierarchy.mount_point + clean(std::string_view(text).substr(at + 3, text.find('\n', at) - at - 3));
+  }
+  return Error(ENOENT, "process " + std::to_string(pid) + " is in no cgroup of v2");
 }
 
 // The freezer of v1 freezes what is there; a process that forks meanwhile can hold it in FREEZING, so that
@@ -239,7 +303,7 @@ std::string Cgroup::directory(std::string_view controller) const {
 Result<void> Cgroup::create(const oci::Resources& resources) {
   std::vector<std::string> made;  // in the order of their making
   std::vector<std::string> found;
-  const bool wants_v2_limits = mode_ == CgroupMode::kV2 || !resources.hugepage_limits.empty() || !resources.unified.empty();
+  const bool wants_v2_limits = mode_ == CgroupMode::kV2 || !resources.hugepage_limits.empty();
 
   const auto make = [&](const oci::CgroupPath& entry, const std::string& mount_point) -> Result<void> {
     const bool is_cpuset = has_controller(entry.controllers, "cpuset");
@@ -322,29 +386,7 @@ Result<void> Cgroup::update(const oci::Resources& resources) const {
 }
 
 Result<void> Cgroup::join(pid_t pid, const std::vector<std::string>& sub_cgroups, pid_t init_pid) const {
-  std::vector<oci::CgroupPath> targets = paths_;
-  for (const std::string& sub : sub_cgroups) {
-    const size_t colon = sub.find(':');
-    const std::string controllers = colon == std::string::npos ? std::string() : sub.substr(0, colon);
-    const std::string below = clean(colon == std::string::npos ? sub : sub.substr(colon + 1));
-    if (colon == std::string::npos) {
-      for (oci::CgroupPath& target : targets) target.path += below;
-      continue;
-    }
-    if (mode_ == CgroupMode::kV2) return Error(EINVAL, "--cgroup \"" + sub + "\": controllers can be named on cgroup v1 only");
-    std::string_view names = controllers;
-    for (bool more = true; more;) {
-      const size_t end = names.find(',');
-      const std::string_view name = names.substr(0, end);
-      const auto target = std::find_if(targets.begin(), targets.end(), [&](const oci::CgroupPath& entry) {
-        return has_controller(entry.controllers, name);
-      });
-      if (target == targets.end()) return Error(EINVAL, "unknown controller " + std::string(name) + " in --cgroup \"" + sub + '"');
-      target->path += below;
-      more = end != std::string_view::npos;
-      if (more) names.remove_prefix(end + 1);
-    }
-  }
+  TRY(const std::vector<oci::CgroupPath> targets, below(paths_, sub_cgroups, mode_));
   for (const oci::CgroupPath& target : targets) {
     Result<void> joined = write_pid(target.path, pid);
     if (joined) continue;
@@ -352,16 +394,9 @@ Result<void> Cgroup::join(pid_t pid, const std::vector<std::string>& sub_cgroups
     // A container that has spread itself over cgroups of its own (systemd inside) has no processes in the
     // topmost one, and v2 refuses to put one there: it goes where init is.
     if (target.controllers.empty() && (code == EBUSY || code == EOPNOTSUPP) && init_pid > 0 && sub_cgroups.empty()) {
-      TRY(const std::string of_init, file::read("/proc/" + std::to_string(init_pid) + "/cgroup"));
-      TRY(const CgroupHost host, CgroupHost::discover());
-      const size_t at = of_init.rfind("0::");
-      const auto v2 = std::find_if(host.hierarchies.begin(), host.hierarchies.end(),
-                                   [](const CgroupHierarchy& hierarchy) { return hierarchy.controllers.empty(); });
-      if (at != std::string::npos && v2 != host.hierarchies.end()) {
-        const std::string path = v2->mount_point + clean(of_init.substr(at + 3, of_init.find('\n', at) - at - 3));
-        // Never out of the container's own.
-        if (path.starts_with(target.path + '/') && write_pid(path, pid)) continue;
-      }
+      TRY(const std::string of_init, cgroup_of(init_pid));
+      // Never out of the container's own.
+      if (of_init.starts_with(target.path + '/') && write_pid(of_init, pid)) continue;
     }
     return joined;
   }

@@ -24,6 +24,8 @@ namespace leash::runtime {
 // hugetlb is the one controller that a hybrid host has in its v2 tree as often as in v1.
 [[nodiscard]] Result<void> set_hugepages_v2(const std::string& directory, const std::vector<oci::HugepageLimit>& limits);
 
+// pids.limit as pids.max: below zero none; 0 is the least that there can be, 1 (as runc 1.4).
+[[nodiscard]] std::string pids_limit_text(int64_t limit);
 // cpu.shares (2..262144, 1024 is usual) as cpu.weight (1..10000, 100 is usual).
 [[nodiscard]] uint64_t cpu_weight_of_shares(uint64_t shares);
 // blkio weight (10..1000) as io.weight (1..10000).

@@ -137,9 +137,9 @@ Result<void> set_cpuset(const Cgroup& cgroup, const oci::CpuResources& cpu) {
 // ---- the others ----
 
 Result<void> set_pids(const Cgroup& cgroup, const std::optional<int64_t>& limit) {
-  if (!is_given(limit)) return {};
+  if (!limit) return {};
   TRY(const std::string directory, directory_for(cgroup, "pids", "pids limit"));
-  return files::write(directory, "pids.max", *limit > 0 ? std::to_string(*limit) : std::string("max"));
+  return files::write(directory, "pids.max", pids_limit_text(*limit));
 }
 
 std::string device_line(int64_t major, int64_t minor, uint64_t value) {
@@ -223,8 +223,8 @@ Result<void> set_rdma(const Cgroup& cgroup, const std::map<std::string, oci::Rdm
 
 Result<void> set_v1_limits(const Cgroup& cgroup, const oci::Resources& resources, bool is_new) {
   if (!resources.unified.empty()) {
-    if (cgroup.mode() != CgroupMode::kHybrid) return Error(EINVAL, "invalid configuration: cannot use unified resources on cgroup v1");
-    TRY_VOID(set_unified(cgroup.directory(""), resources.unified));
+    // Also on a hybrid host: its controllers are v1's, and what is meant by "memory.max" could not be done.
+    return Error(EINVAL, "invalid configuration: cannot use unified resources on cgroup v1");
   }
   TRY_VOID(set_memory(cgroup, resources.memory, is_new));
   TRY_VOID(set_cpu(cgroup, resources.cpu));

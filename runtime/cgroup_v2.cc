@@ -102,6 +102,12 @@ Result<void> set_io(const std::string& directory, const oci::BlockIoResources& i
 
 }  // namespace
 
+std::string pids_limit_text(int64_t limit) {
+  if (limit < 0) return "max";
+  // One process there must be: the container's own.
+  return std::to_string(limit == 0 ? 1 : limit);
+}
+
 uint64_t cpu_weight_of_shares(uint64_t shares) {
   // The three fixed points 2 -> 1, 1024 -> 100 and 262144 -> 10000 on one curve (runc 1.4, crun 1.23): the
   // straight line that was used before made the usual 1024 a weight of 39, below every other process.
@@ -168,9 +174,7 @@ Result<void> set_v2_limits(const std::string& directory, const oci::Resources& r
   }
   TRY_VOID(set_memory(directory, resources.memory));
   TRY_VOID(set_cpu(directory, resources.cpu));
-  if (resources.pids_limit && *resources.pids_limit != 0) {
-    TRY_VOID(files::write(directory, "pids.max", *resources.pids_limit > 0 ? std::to_string(*resources.pids_limit) : std::string("max")));
-  }
+  if (resources.pids_limit) TRY_VOID(files::write(directory, "pids.max", pids_limit_text(*resources.pids_limit)));
   TRY_VOID(set_io(directory, resources.block_io));
   TRY_VOID(set_hugepages_v2(directory, resources.hugepage_limits));
   for (const auto& [device, limit] : resources.rdma) {

@@ -7,6 +7,7 @@ add_library(leash_runtime_controls STATIC
   cgroup_devices.cc
   cgroup_files.cc
   cgroup_host.cc
+  cgroup_stats.cc
   cgroup_v1.cc
   cgroup_v2.cc
   rlimits.cc

@@ -2,6 +2,7 @@
 // removes it. Without the right to make cgroups the tests say so and end.
 #include "runtime/cgroup.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -17,6 +18,7 @@
 #include "runtime/cgroup_devices.h"
 #include "runtime/cgroup_files.h"
 #include "runtime/cgroup_limits.h"
+#include "runtime/cgroup_stats.h"
 #include "tests/unit/catch.h"
 #include "tests/unit/runtime/in_child.h"
 
@@ -309,14 +311,20 @@ TEST_CASE("cgroup: exec's --cgroup goes below the container's own and nowhere el
   const std::string below = fixture.cgroup.directory("memory") + "/inner";
   REQUIRE(mkdir(below.c_str(), 0755) == 0);
   const int code = in_child([&] {
-    if (!fixture.cgroup.join(getpid(), {"memory:/../inner"})) return 1;
+    if (!fixture.cgroup.join(getpid(), {"memory:/inner"})) return 1;
     Result<std::string> text = file::read("/proc/self/cgroup");
     return text && text->find("/inner\n") != std::string::npos ? 0 : 2;
   });
   CHECK(code == 0);
-  Result<void> unknown = fixture.cgroup.join(getpid(), {"nosuch:/inner"});
-  REQUIRE_FALSE(unknown);
-  CHECK(unknown.error().message().find("unknown controller nosuch") != std::string::npos);
+  const auto error = [&](const std::vector<std::string>& sub) { return error_text(fixture.cgroup.join(getpid(), sub)); };
+  CHECK(error({"nosuch:/inner"}) == "unknown controller nosuch in --cgroup nosuch:/inner");
+  CHECK(error({".."}) == ".. is not a sub cgroup path");
+  CHECK(error({"memory:inner/../../x"}) == "inner/../../x is not a sub cgroup path");
+  CHECK(error({":x"}) == "invalid --cgroup argument: :x (empty <controller> prefix)");
+  CHECK(error({"a", "b"}) == "invalid --cgroup argument: a (missing <controller>: prefix)");
+  const std::string missing = error({"nonexistent"});
+  CHECK(missing.starts_with("error adding pid "));
+  CHECK(missing.ends_with("/nonexistent/cgroup.procs: no such file or directory"));
 }
 
 TEST_CASE("cgroup: a device that no rule allows cannot be opened, the default ones can") {
@@ -380,11 +388,54 @@ TEST_CASE("cgroup: device rules change a list, in order") {
   CHECK(list.exceptions[0] == runtime::DeviceList::Exception{'c', 1, 3, 2 | 4});
 }
 
+TEST_CASE("cgroup: what a container uses is counted") {
+  Fixture fixture("stats");
+  oci::Resources resources;
+  resources.pids_limit = 7;
+  resources.memory.limit = 64 << 20;
+  fixture.create(resources);
+  fixture.start_process();
+  Result<oci::ContainerStats> stats = runtime::container_stats(fixture.cgroup);
+  REQUIRE(stats);
+  CHECK(stats->pids_current == 1);
+  CHECK(stats->pids_limit == 7);
+  CHECK(stats->memory.limit == 64 << 20);
+  CHECK_FALSE(stats->memory_raw.empty());
+  const std::string line = oci::print_stats_event("c", *stats);
+  CHECK(line.starts_with(R"({"type":"stats","id":"c","data":{"cpu":{"usage":{)"));
+  CHECK(line.find(R"("pids":{"current":1,"limit":7})") != std::string::npos);
+  CHECK(line.ends_with(R"("intel_rdt":{},"network_interfaces":null}})"));
+}
+
+TEST_CASE("cgroup: the OOM killer's work is noticed and counted") {
+  Fixture fixture("oom");
+  oci::Resources resources;
+  resources.memory.limit = 8 << 20;
+  resources.memory.swap = 8 << 20;
+  fixture.create(resources);
+  Result<runtime::OomNotice> notice = runtime::watch_oom(fixture.cgroup);
+  REQUIRE(notice);
+  CHECK(fixture.cgroup.oom_kills() == 0);
+  const int code = in_child([&] {
+    if (!fixture.cgroup.join(getpid())) return 1;
+    std::string pages(64 << 20, 'x');
+    return pages.find('y') == 0 ? 2 : 3;
+  });
+  CHECK(code == 1000 + SIGKILL);
+  pollfd entry = {notice->fd.get(), notice->poll_events, 0};
+  CHECK(poll(&entry, 1, 2000) == 1);
+  CHECK(fixture.cgroup.oom_kills() == 1);
+  notice->acknowledge();
+  CHECK(poll(&entry, 1, 0) == 0);
+}
+
 TEST_CASE("cgroup: v1 numbers become v2 numbers as in runc") {
   CHECK(runtime::cpu_weight_of_shares(2) == 1);
   CHECK(runtime::cpu_weight_of_shares(1024) == 100);
   CHECK(runtime::cpu_weight_of_shares(262144) == 10000);
   CHECK(runtime::cpu_weight_of_shares(1 << 30) == 10000);
+  CHECK(runtime::pids_limit_text(-1) == "max");
+  CHECK(runtime::pids_limit_text(0) == "1");
   CHECK(runtime::io_weight_of_blkio(10) == 1);
   CHECK(runtime::io_weight_of_blkio(1000) == 10000);
   const auto swap = [](std::optional<int64_t> limit, std::optional<int64_t> both) {
