@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 
+#include "base/process.h"
 #include "base/sys.h"
 
 namespace leash::shim {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::string_view kWhitespace = " \t\r\n";
 constexpr size_t kMaxFile = size_t{64} << 10;
+constexpr std::chrono::seconds kCommandTimeout{10};
 // Shorter values are too likely to stand in other variables by chance ("1", "true", "root").
 constexpr size_t kMinSharedLength = 8;
 // Random characters that a placeholder has at least: enough that no other text is one.
@@ -101,6 +104,24 @@ Result<std::string> read_secret_file(const std::string& path) {
   return sys::read_all(fd.get(), kMaxFile).context("'" + path + "'");
 }
 
+// Runs on the host as whoever runs the engine, since the policy is the operator's. Its standard error is
+// not quoted: a helper that fails may print what it was asked for.
+Result<std::string> run_secret_command(const std::vector<std::string>& words) {
+  process::Command command;
+  command.path = words.front();
+  command.args = words;
+  for (const char* name : {"PATH", "HOME", "LANG"}) {
+    if (const char* value = ::secure_getenv(name)) command.env.push_back(std::string(name) + "=" + value);
+  }
+  command.timeout = kCommandTimeout;
+  TRY(process::Output output, process::run(command));
+  if (output.is_timed_out) return Error("'" + words.front() + "' did not end within ten seconds");
+  if (output.wait_status != 0) {
+    return Error("'" + words.front() + "' failed: " + process::describe_status(output.wait_status));
+  }
+  return std::move(output.out);
+}
+
 Result<std::string> value_from_host(const oci::PolicySecret& rule) {
   std::string value;
   switch (rule.source) {
@@ -116,8 +137,10 @@ Result<std::string> value_from_host(const oci::PolicySecret& rule) {
       TRY(value, read_secret_file(rule.source_name));
       break;
     }
-    case oci::PolicySecret::Source::kCommand:
-      return Error("'from: command' is not supported by this version");
+    case oci::PolicySecret::Source::kCommand: {
+      TRY(value, run_secret_command(rule.command));
+      break;
+    }
   }
   const std::string core(trimmed(value));
   wipe(value);

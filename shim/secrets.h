@@ -21,7 +21,7 @@ namespace leash::shim {
 
 class SecretStore {
  public:
-  // `rules` are the policy's. Reads what comes from the host (`from: host-env`, `from: file`); a value
+  // `rules` are the policy's. Reads what comes from the host (`from: host-env`, `file`, `command`); a value
   // that should be there and is not is an error that names the variable.
   [[nodiscard]] static Result<SecretStore> create(const std::vector<oci::PolicySecret>& rules);
 

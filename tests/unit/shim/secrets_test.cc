@@ -202,3 +202,21 @@ TEST_CASE("secrets: a key from a file is taken only if root alone can read it") 
   ::unlink(path.c_str());
   CHECK_FALSE(shim::SecretStore::create(policy->secrets));
 }
+
+TEST_CASE("secrets: a key from a command is what it prints; a command that fails is an error without its words") {
+  const auto from = [](const std::string& words) {
+    const auto policy = oci::parse_policy(
+        "test.yaml", "secrets:\n  - env: KEY\n    hosts: [api.example.com]\n    from: {command: " + words + "}\n");
+    if (!policy) FAIL(policy.error().message());
+    return shim::SecretStore::create(policy->secrets);
+  };
+  auto made = from("[/bin/echo, sk-command-0123456789abcdefghij]");
+  REQUIRE(made);
+  CHECK(hide(*made, {}).added.at(0).value == "sk-command-0123456789abcdefghij");
+  const auto failed = from("[/bin/sh, -c, 'echo sk-leaked; echo sk-leaked >&2; exit 3']");
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().message().find("exit status 3") != std::string::npos);
+  CHECK(failed.error().message().find("sk-leaked") == std::string::npos);
+  CHECK_FALSE(from("[/bin/true]"));
+  CHECK_FALSE(from("[/no/such/program]"));
+}
