@@ -61,6 +61,7 @@ class Stage {
     TRY(Fd context, sys::fsopen("tmpfs"));
     TRY_VOID(sys::fsconfig_string(context.get(), "source", "leash"));
     TRY_VOID(sys::fsconfig_string(context.get(), "size", size));
+    TRY_VOID(sys::fsconfig_string(context.get(), "nr_inodes", "16384"));
     TRY_VOID(sys::fsconfig_string(context.get(), "mode", "0700"));
     TRY_VOID(sys::fsconfig_create(context.get()));
     TRY(Fd root, sys::fsmount(context.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC));

@@ -251,7 +251,7 @@ TEST_CASE("trust: an image without a bundle gets /dev/leash and nothing over its
 }
 
 TEST_CASE("trust: a Debian image's bundle, hashes and sources all carry the certificate") {
-  if (!may_mount()) SUCCEED("skipped: needs root");
+  if (!may_mount()) WARN("skipped: needs root");
   if (!may_mount()) return;
   Fixture fixture;
   const std::string& rootfs = fixture.request.rootfs;
@@ -294,7 +294,7 @@ TEST_CASE("trust: a Debian image's bundle, hashes and sources all carry the cert
 }
 
 TEST_CASE("trust: what programs write into an overlay is bounded") {
-  if (!may_mount()) SUCCEED("skipped: needs root");
+  if (!may_mount()) WARN("skipped: needs root");
   if (!may_mount()) return;
   Fixture fixture;
   put(fixture.request.rootfs + "/etc/ssl/certs/ca-certificates.crt", some_root());
@@ -313,7 +313,7 @@ TEST_CASE("trust: what programs write into an overlay is bounded") {
 }
 
 TEST_CASE("trust: a read-only container gets read-only overlays") {
-  if (!may_mount()) SUCCEED("skipped: needs root");
+  if (!may_mount()) WARN("skipped: needs root");
   if (!may_mount()) return;
   Fixture fixture;
   fixture.request.read_only_rootfs = true;
@@ -378,7 +378,7 @@ TEST_CASE("trust: a hostile image reads nothing of the host and wakes no device"
 }
 
 TEST_CASE("trust: a bundle that the user mounts is merged, and other mounts stay visible") {
-  if (!may_mount()) SUCCEED("skipped: needs root");
+  if (!may_mount()) WARN("skipped: needs root");
   if (!may_mount()) return;
   Fixture fixture;
   const std::string& rootfs = fixture.request.rootfs;
@@ -399,8 +399,34 @@ TEST_CASE("trust: a bundle that the user mounts is merged, and other mounts stay
   CHECK(get(fixture.temporary.path + "/corporate.pem") == corporate);
 }
 
+TEST_CASE("trust: a directory of certificates that the user mounts is overlaid where it lies, and not written") {
+  if (!may_mount()) WARN("skipped: needs root");
+  if (!may_mount()) return;
+  Fixture fixture;
+  const std::string source = fixture.temporary.path + "/host-certs";
+  const std::string corporate = some_root();
+  put(fixture.request.rootfs + "/etc/ssl/certs/ca-certificates.crt", some_root());
+  put(source + "/ca-certificates.crt", corporate);
+  put(source + "/corporate.pem", "kept");
+  const std::string before = tree(source);
+  const oci::ExtraMount user_mount = {"/etc/ssl/certs", "bind", source, {"rbind", "ro"}};
+  fixture.request.mounts.push_back(user_mount);
+  auto plan = fixture.plan();
+  const oci::ExtraMount* overlay = mount_at(plan, "/etc/ssl/certs");
+  REQUIRE(overlay != nullptr);
+  CHECK(has(overlay->options, "ro"));
+  plan.mounts.insert(plan.mounts.begin(), user_mount);  // as config.json's own comes before ours
+  const std::string ours = fixture.authority.certificate_pem;
+  const std::string seen = inside(fixture, plan, [&](const std::string& root) -> std::string {
+    if (get(root + "/etc/ssl/certs/ca-certificates.crt") != corporate + ours) return "not the user's bundle";
+    return get(root + "/etc/ssl/certs/corporate.pem") == "kept" ? "" : "the user's files are hidden";
+  });
+  CHECK(seen == "");
+  CHECK(tree(source) == before);
+}
+
 TEST_CASE("trust: a bundle that a variable names gets the certificate, its directory stays as it is") {
-  if (!may_mount()) SUCCEED("skipped: needs root");
+  if (!may_mount()) WARN("skipped: needs root");
   if (!may_mount()) return;
   Fixture fixture;
   const std::string foreign = some_root();
@@ -435,7 +461,7 @@ TEST_CASE("trust: certifi's copy in the system and in a virtual environment carr
 }
 
 TEST_CASE("trust: Java's store keeps its entries and gains the certificate") {
-  if (!has_tool("keytool")) SUCCEED("skipped: keytool is not installed");
+  if (!has_tool("keytool")) WARN("skipped: keytool is not installed");
   if (!has_tool("keytool")) return;
   Fixture fixture;
   const std::string format = GENERATE("JKS", "PKCS12", "PKCS12 without password");
@@ -466,7 +492,7 @@ TEST_CASE("trust: Java's store keeps its entries and gains the certificate") {
 }
 
 TEST_CASE("trust: a Java store with another password is left alone") {
-  if (!has_tool("keytool")) SUCCEED("skipped: keytool is not installed");
+  if (!has_tool("keytool")) WARN("skipped: keytool is not installed");
   if (!has_tool("keytool")) return;
   Fixture fixture;
   const std::string format = GENERATE("JKS", "PKCS12");
