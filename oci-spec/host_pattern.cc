@@ -114,4 +114,9 @@ bool HostPattern::names(std::string_view host) const {
   return self_ && host == name_;
 }
 
+std::string_view HostPattern::labels_before(std::string_view host) const {
+  if (network_ || host.size() <= name_.size()) return {};
+  return host.substr(0, host.size() - name_.size() - 1);
+}
+
 }  // namespace leash::oci

@@ -29,6 +29,9 @@ class HostPattern {
   // True if the rule names this very host, not just a parent of it.
   [[nodiscard]] bool names(std::string_view host) const;
 
+  // The labels of `host`, which this pattern matches, in front of the pattern's own name.
+  [[nodiscard]] std::string_view labels_before(std::string_view host) const;
+
   [[nodiscard]] bool is_network() const { return network_.has_value(); }
   [[nodiscard]] const std::string& text() const { return text_; }
 

@@ -150,6 +150,16 @@ bool is_named(const Policy& policy, std::string_view host) {
                      [&](const PolicyRule& rule) { return rule.host.names(host); });
 }
 
+std::string_view free_labels(const Policy& policy, std::string_view host) {
+  std::string_view least = host;
+  for (const PolicyRule& rule : policy.allow) {
+    if (!rule.host.matches(host)) continue;
+    const std::string_view labels = rule.host.labels_before(host);
+    if (labels.size() < least.size()) least = labels;
+  }
+  return least;
+}
+
 Verdict judge_address(const Policy& policy, std::string_view host, const IpAddress& address) {
   if (is_never_destination(address)) {
     Verdict verdict = miss(policy, reason::kPrivateAddress);

@@ -38,6 +38,10 @@ inline constexpr std::string_view kInspectFalse = "inspect_false";
 // True if an allow rule names this very host or address (not just a parent domain).
 [[nodiscard]] bool is_named(const Policy& policy, std::string_view host);
 
+// The labels of an allowed `host` that no rule spells out: "a.b" of "a.b.ok.test" under the rule
+// "ok.test". They are what a name under an allowed suffix can say to whoever runs its zone.
+[[nodiscard]] std::string_view free_labels(const Policy& policy, std::string_view host);
+
 // For an address that `host` resolved to, or that the client dialled (`host` is then the address):
 // private, link-local and metadata addresses need a rule that names the host or the network, the
 // latter two the address or network itself; loopback, multicast and 0/8 are never destinations

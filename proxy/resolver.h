@@ -35,6 +35,7 @@ struct ResolverConfig {
   };
   std::vector<Server> servers;  // for names that the engine does not know
   bool has_engine_dns = false;  // 127.0.0.11 answers in N1
+  bool is_chosen_by_policy = false;  // `servers` are the policy's dns.servers
 
   // From the shim's document; an error names the bad entry.
   [[nodiscard]] static Result<ResolverConfig> from(const oci::ProxyConfig& config, const oci::Policy& policy);
@@ -50,6 +51,7 @@ struct ResolverNetwork {
 
 struct Resolution {
   std::vector<oci::IpAddress> addresses;  // those that may be dialled, in the upstream's order
+  std::vector<oci::IpAddress> refused;    // the rest, for the log
   uint32_t ttl_seconds = 0;
   // Not allowed: the name has addresses, but each is refused (private, link-local ...).
   oci::Verdict verdict;
