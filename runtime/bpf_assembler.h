@@ -35,7 +35,11 @@ class BpfAssembler {
   void jump_unless_equal(uint32_t value, Label to) { compare(BPF_JEQ, value, false, to); }
   void jump_if_above(uint32_t value, Label to) { compare(BPF_JGT, value, true, to); }
   void jump_if_at_least(uint32_t value, Label to) { compare(BPF_JGE, value, true, to); }
+  void jump_unless_at_least(uint32_t value, Label to) { compare(BPF_JGE, value, false, to); }
   void jump_if_any_bit(uint32_t bits, Label to) { compare(BPF_JSET, bits, true, to); }
+
+  // A whole program of somebody else's: its jumps are relative and its paths all end in an answer.
+  void append(const std::vector<sock_filter>& program) { program_.insert(program_.end(), program.begin(), program.end()); }
 
   // The program. Every label that is jumped to must have been placed after the jump.
   [[nodiscard]] std::vector<sock_filter> finish() {

@@ -1,7 +1,9 @@
 // seccomp of config.json: an OCI profile becomes a BPF program in the parent, at create, so that init
 // needs no library to install it: it calls seccomp(2) with bytes.
 //
-// libseccomp makes the rules' program. In front of it stands a stub of ours: a system call whose number
+// libseccomp makes a program for each architecture of the profile (one for all of them costs it three times
+// as long), we put them behind one another. In front stands a stub of ours, which also chooses between
+// them: a system call whose number
 // is above every number that the profile knows for that architecture answers ENOSYS, not the profile's
 // EPERM. C libraries try a new call first and fall back on ENOSYS only; a profile that is older than the
 // kernel and the libc would otherwise break programs (runc does the same).
@@ -29,9 +31,14 @@ struct SeccompFilter {
   bool has_listener = false;         // some action is SCMP_ACT_NOTIFY
 };
 
+// kNativeOnly: foreign ABIs of the profile (i386, x32 on x86_64) are left out and answer ENOSYS. Right where
+// the floor stands below, which refuses them anyway: a third of the work.
+enum class SeccompAbis { kAsInProfile, kNativeOnly };
+
 // `unknown` gets names of system calls that libseccomp does not know: they are skipped, as in runc.
 // Errors are about the profile: "string SCMP_ACT_X is not a valid action for seccomp".
-[[nodiscard]] Result<SeccompFilter> compile_seccomp(const oci::Seccomp& profile, std::vector<std::string>& unknown);
+[[nodiscard]] Result<SeccompFilter> compile_seccomp(const oci::Seccomp& profile, std::vector<std::string>& unknown,
+                                                    SeccompAbis abis = SeccompAbis::kAsInProfile);
 
 // seccomp(2) on the calling thread. Without no_new_privs it needs CAP_SYS_ADMIN: call it before the
 // capabilities are dropped then, and as late as possible otherwise. The Fd is the listener's when the

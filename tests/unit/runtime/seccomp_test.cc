@@ -82,6 +82,40 @@ TEST_CASE("seccomp: x32 numbers are judged against the profile's own x32 calls")
   CHECK(errno_under(filter, 0x40000000 + SYS_openat2 + 5) == ENOSYS);
   CHECK(errno_under(filter, 0x40000000 + SYS_getppid) == EPERM);
 }
+
+// errno of the i386 call with that number; 0 when it worked.
+int i386_errno_under(const runtime::SeccompFilter& filter, long number) {
+  return in_child([&] {
+    if (!runtime::install_seccomp(filter)) return 250;
+    long answer = number;
+    asm volatile("int $0x80" : "+a"(answer) : "b"(0L), "c"(0L), "d"(0L) : "memory", "r8", "r9", "r10", "r11");
+    return static_cast<int>(answer) < 0 ? -static_cast<int>(answer) : 0;
+  });
+}
+
+TEST_CASE("seccomp: i386 calls are judged by name with their own numbers") {
+  const auto filter = compile(deny_all_but({"getpid", "openat2"}));
+  CHECK(i386_errno_under(filter, 20) == 0);         // getpid
+  CHECK(i386_errno_under(filter, 64) == EPERM);     // getppid
+  CHECK(i386_errno_under(filter, 440) == ENOSYS);   // above openat2
+}
+
+TEST_CASE("seccomp: a foreign ABI that the profile does not name ends the process") {
+  oci::Seccomp profile = deny_all_but({"getpid"});
+  profile.architectures = {"SCMP_ARCH_X86_64"};
+  CHECK(i386_errno_under(compile(profile), 20) == 1000 + SIGSYS);
+}
+
+TEST_CASE("seccomp: where the floor stands below, foreign ABIs are ENOSYS and the native one as ever") {
+  std::vector<std::string> unknown;
+  Result<runtime::SeccompFilter> filter =
+      runtime::compile_seccomp(deny_all_but({"getpid"}), unknown, runtime::SeccompAbis::kNativeOnly);
+  REQUIRE(filter);
+  CHECK(i386_errno_under(*filter, 20) == ENOSYS);
+  CHECK(errno_under(*filter, 0x40000000 + SYS_getpid) == ENOSYS);
+  CHECK(errno_under(*filter, SYS_getpid) == 0);
+  CHECK(errno_under(*filter, SYS_getppid) == EPERM);
+}
 #endif
 
 TEST_CASE("seccomp: a profile that allows by default leaves new calls to the kernel") {
