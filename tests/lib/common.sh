@@ -55,4 +55,13 @@ wait_until() {
   return 1
 }
 
+# start_in_ns NAMESPACE PID-FILE LOG COMMAND...: in the background, in a session of its own; the pid is the command's.
+start_in_ns() {
+  local ns=$1 pid_file=$2 log=$3
+  shift 3
+  (exec nsenter --net="/run/netns/$ns" -- setsid "$@") >>"$log" 2>&1 </dev/null &
+  echo $! >"$pid_file"
+  disown
+}
+
 in_ns() { local ns=$1; shift; nsenter --net="/run/netns/$ns" -- "$@"; }

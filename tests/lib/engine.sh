@@ -27,6 +27,7 @@ engine_config() {
   "live-restore": ${LEASH_LAB_LIVE_RESTORE:-true},
   "shutdown-timeout": 5,
   "log-driver": "json-file",
+  "cgroup-parent": "/$LEASH_LAB",
   "exec-opts": ["native.cgroupdriver=cgroupfs"],
   "runtimes": {
     "leash": {
@@ -49,10 +50,8 @@ engine_start() {
   [ -e "$LEASH_LAB_RUN/docker-config/config.json" ] || echo '{}' >"$LEASH_LAB_RUN/docker-config/config.json"
   rm -f "$LEASH_LAB_RUN/dockerd.pid"
   # nsenter and not `ip netns exec`: the latter hides /sys/fs/cgroup behind a fresh sysfs.
-  in_ns "$LAB_ENGINE_NS" setsid dockerd --config-file "$LEASH_LAB_RUN/daemon.json" \
-    >>"$LEASH_LAB_RUN/dockerd.log" 2>&1 </dev/null &
-  echo $! >"$LEASH_LAB_RUN/engine.pid"
-  disown
+  start_in_ns "$LAB_ENGINE_NS" "$LEASH_LAB_RUN/engine.pid" "$LEASH_LAB_RUN/dockerd.log" \
+    dockerd --config-file "$LEASH_LAB_RUN/daemon.json"
   wait_until 60 engine_docker version || {
     tail -20 "$LEASH_LAB_RUN/dockerd.log" >&2
     die "the private engine does not answer"
@@ -78,6 +77,10 @@ engine_down() {
   end_by_pid_file "$containerd" 10
   engine_orphans | while read -r pid; do kill -KILL "$pid" 2>/dev/null || true; done
   engine_mounts | while read -r mount; do umount -l "$mount" 2>/dev/null || true; done
+  local directory
+  for directory in /sys/fs/cgroup/"$LEASH_LAB" /sys/fs/cgroup/*/"$LEASH_LAB"; do
+    [ ! -d "$directory" ] || find "$directory" -depth -type d -exec rmdir {} + 2>/dev/null || true
+  done
   rm -rf --one-file-system "$LEASH_LAB_DATA" "$LEASH_LAB_RUN/exec"
 }
 

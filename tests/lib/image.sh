@@ -77,7 +77,7 @@ image_make_busybox() {
   [ -s "$root.tar" ] && return
   mkdir -p "$root"/{bin,dev,etc,proc,root,sys,tmp,usr}
   cp "$(command -v busybox)" "$root/bin/busybox"
-  for tool in $("$root/bin/busybox" --list); do ln -sf busybox "$root/bin/$tool"; done
+  for tool in $("$root/bin/busybox" --list | grep -vx busybox); do ln -sf busybox "$root/bin/$tool"; done
   printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser:x:1000:1000:user:/tmp:/bin/sh\n' >"$root/etc/passwd"
   printf 'root:x:0:\nnogroup:x:65534:\nuser:x:1000:\nextra:x:2000:user\n' >"$root/etc/group"
   chmod 1777 "$root/tmp"

@@ -56,14 +56,10 @@ table inet catchall {
 	}
 }
 NFT
-  in_ns "$ns" setsid "$LAB_PYTHON" -B "$LAB_LIB/internet/serve.py" "$LEASH_LAB_RUN/certificates" "$LEASH_LAB_RUN/www" \
-    "$LEASH_LAB_RUN/records" >"$LEASH_LAB_RUN/internet.log" 2>&1 </dev/null &
-  echo $! >"$LEASH_LAB_RUN/internet.pid"
-  disown
-  in_ns "$engine" setsid "$LAB_PYTHON" -B "$LAB_LIB/internet/wire.py" "$LEASH_LAB_RUN/records/wire.jsonl" \
-    >"$LEASH_LAB_RUN/wire.log" 2>&1 </dev/null &
-  echo $! >"$LEASH_LAB_RUN/wire.pid"
-  disown
+  start_in_ns "$ns" "$LEASH_LAB_RUN/internet.pid" "$LEASH_LAB_RUN/internet.log" "$LAB_PYTHON" -B "$LAB_LIB/internet/serve.py" \
+    "$LEASH_LAB_RUN/certificates" "$LEASH_LAB_RUN/www" "$LEASH_LAB_RUN/records"
+  start_in_ns "$engine" "$LEASH_LAB_RUN/wire.pid" "$LEASH_LAB_RUN/wire.log" "$LAB_PYTHON" -B "$LAB_LIB/internet/wire.py" \
+    "$LEASH_LAB_RUN/records/wire.jsonl"
   wait_until 10 in_ns "$engine" curl -sf -m 2 http://203.0.113.20/ ||
     die "the test internet does not answer: $(cat "$LEASH_LAB_RUN/internet.log")"
 }

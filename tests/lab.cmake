@@ -1,0 +1,23 @@
+# Programs and scripts that drive the real binaries through real engines. The fixture starts one lab (a private engine
+# and a small internet, see tests/lib) for all of them; they run one at a time, because records and memory are shared.
+set(LEASH_LAB leash-ctest CACHE STRING "Name of the lab that CTest starts")
+set(lab_environment "LEASH_LAB=${LEASH_LAB}" "LEASH_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+find_program(LEASH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
+
+add_test(NAME lab-up COMMAND ${PROJECT_SOURCE_DIR}/tests/lib/lab.sh up)
+add_test(NAME lab-down COMMAND ${PROJECT_SOURCE_DIR}/tests/lib/lab.sh down)
+set_tests_properties(lab-up PROPERTIES FIXTURES_SETUP lab TIMEOUT 900)
+set_tests_properties(lab-down PROPERTIES FIXTURES_CLEANUP lab TIMEOUT 120)
+set_tests_properties(lab-up lab-down PROPERTIES LABELS lab ENVIRONMENT "${lab_environment}" RUN_SERIAL ON)
+
+# leash_lab_test(NAME FILE LABEL [VARIABLE=VALUE...]): a program that uses the lab.
+function(leash_lab_test name file label)
+  add_test(NAME ${name} COMMAND ${LEASH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  set_tests_properties(${name} PROPERTIES
+    FIXTURES_REQUIRED lab RUN_SERIAL ON LABELS ${label} TIMEOUT 900 ENVIRONMENT "${lab_environment};${ARGN}")
+endfunction()
+
+leash_lab_test(docker_lifecycle integration/docker_lifecycle.py integration)
+# The tests are tested: the common contract must hold for runc as well, and for ours with its features off.
+leash_lab_test(docker_lifecycle-runc integration/docker_lifecycle.py peer RUNTIME=runc)
+leash_lab_test(docker_lifecycle-plain integration/docker_lifecycle.py integration RUNTIME=leash-none)
