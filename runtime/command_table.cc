@@ -26,7 +26,9 @@ constexpr args::Flag kGlobalFlags[] = {
 
 const std::vector<const Command*>& command_table() {
   static const std::vector<const Command*> table = {
-      &kCreateCommand, &kDeleteCommand, &kExecCommand, &kKillCommand, &kRunCommand, &kStartCommand,
+      &kCreateCommand, &kDeleteCommand, &kEventsCommand, &kExecCommand,  &kFeaturesCommand,
+      &kKillCommand,   &kListCommand,   &kPauseCommand,  &kPsCommand,    &kResumeCommand,
+      &kRunCommand,    &kSpecCommand,   &kStartCommand,  &kStateCommand, &kUpdateCommand,
   };
   return table;
 }

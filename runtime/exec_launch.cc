@@ -80,8 +80,10 @@ Result<std::string> become_ready(ExecPlan& plan, const Fd& host_proc) {
     plan.console_socket.reset();
     TRY_VOID(attach_console(console));
   }
+  TRY_VOID(reopen_null_stdio());
   TRY_VOID(give_stdio_to(plan.process.user));
   TRY_VOID(set_security_label(host_proc.get(), plan.process));
+  TRY_VOID(check_capabilities(plan.capabilities));
   TRY_VOID(enter_directory(plan.process.cwd, plan.process.user));
   add_home(plan.process.env, plan.process.user.uid);
   const FileIdentity identity(plan.process.user);
@@ -162,7 +164,7 @@ Result<void> follow_child(const Container& container, const ExecPlan& plan, cons
         if (!late) return Error("the container process ended early");
         if (late->kind == "init") pid = static_cast<pid_t>(std::stol(late->body));
       }
-      TRY_VOID(apply_rlimits(plan.process.rlimits, pid).context("error setting rlimits for ready process"));
+      TRY_VOID(apply_rlimits(plan.process.rlimits, pid));
       TRY_VOID(child.send(message::kCommit));
     }
   }

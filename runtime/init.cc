@@ -169,6 +169,7 @@ Result<void> build_container(InitPlan& plan, const Channel& parent) {
     plan.console_socket.reset();
     TRY_VOID(attach_console(console));
   }
+  TRY_VOID(reopen_null_stdio());
   TRY_VOID(give_stdio_to(plan.config.process->user));
   TRY_VOID(set_security_label(host_proc.get(), *plan.config.process));
   return {};
@@ -177,6 +178,7 @@ Result<void> build_container(InitPlan& plan, const Channel& parent) {
 // What can be found out before the user's process is started is found out at create.
 Result<std::string> find_program(InitPlan& plan) {
   oci::Process& process = *plan.config.process;
+  TRY_VOID(check_capabilities(plan.capabilities));
   TRY_VOID(enter_directory(process.cwd, process.user));
   add_home(process.env, process.user.uid);
   const FileIdentity identity(process.user);

@@ -162,7 +162,10 @@ Result<void> set_oom_score(pid_t pid, int score) {
   // Writing the value that is there already may be refused, and changes nothing.
   TRY(const std::string before, file::read(path));
   if (std::atoi(before.c_str()) == score) return {};
-  return file::write_control(path, std::to_string(score));
+  auto written = file::write_control(path, std::to_string(score));
+  if (written) return {};
+  // Not in the words that engines take for the program's own failure (126).
+  return Error(written.error().code(), "unable to set oom_score_adj to " + std::to_string(score) + ": refused by the kernel");
 }
 
 oci::ContainerRecord first_record(const GlobalOptions& options, const LaunchRequest& request, const Bundle& bundle) {
@@ -274,7 +277,7 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
     // Last, since init itself still had files to open and memory to use; by us, since raising a limit
     // needs the host's CAP_SYS_RESOURCE.
     return apply_rlimits(plan.config.process->rlimits, undo.init_pid)
-        .context("error during container init: error setting rlimits for ready process");
+        .context("error during container init");
   }();
   if (!accompanied) return std::move(accompanied).error().context(kStarting);
 

@@ -132,6 +132,9 @@ Result<void> make_bind(const MountContext& context, const oci::Mount& mount, con
   }
   if (!opened) return std::move(opened).error();
   TRY_VOID(check_target(opened->get(), mount));
+  // move_mount(2) says EINVAL; engines give their hint for mount(2)'s word.
+  TRY(const struct stat target, sys::fstat(opened->get()));
+  if (S_ISDIR(st.st_mode) != S_ISDIR(target.st_mode)) return Error::from_errno(ENOTDIR, mount_text(mount));
   auto attached = sys::move_mount(tree.get(), "", opened->get(), "", kEmptyPaths);
   if (!attached) return Error::from_errno(attached.error().code(), mount_text(mount));
   return {};

@@ -150,6 +150,33 @@ Result<void> give_stdio_to(const oci::User& user) {
   return {};
 }
 
+Result<void> reopen_null_stdio() {
+  const dev_t null = ::makedev(1, 3);
+  for (int fd = 0; fd < 3; ++fd) {
+    struct stat st = {};
+    if (::fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != null) continue;
+    // Opened without effect first: what stands at that path is the image's to choose.
+    auto path = sys::open("/dev/null", O_PATH | O_NOFOLLOW);
+    if (!path) continue;
+    TRY(const struct stat inside, sys::fstat(path->get()));
+    if (!S_ISCHR(inside.st_mode) || inside.st_rdev != null) continue;
+    TRY(Fd opened, sys::open("/dev/null", O_RDWR | O_NOFOLLOW));
+    TRY(const struct stat same, sys::fstat(opened.get()));
+    if (same.st_ino != inside.st_ino || same.st_dev != inside.st_dev) continue;
+    if (::dup2(opened.get(), fd) < 0) return Error::last_errno("dup2 /dev/null");
+  }
+  return {};
+}
+
+Result<void> check_capabilities(const CapabilitySets& sets) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<struct __user_cap_data_struct, 2> data{};
+  if (::syscall(SYS_capget, &header, data.data()) < 0) return Error::last_errno("capget");
+  const uint64_t permitted = data[0].permitted | (uint64_t{data[1].permitted} << 32);
+  if ((sets.permitted & ~permitted) == 0) return {};
+  return Error::from_errno(EPERM, "unable to apply caps");
+}
+
 Result<void> enter_directory(const std::string& cwd, const oci::User& user) {
   const auto fail = [&](int code) {
     return Error::from_errno(code, "chdir to cwd (\"" + cwd + "\") set in config.json failed");

@@ -18,6 +18,13 @@ namespace leash::runtime {
 // the null device: that is the host's for all.
 [[nodiscard]] Result<void> give_stdio_to(const oci::User& user);
 
+// stdin, stdout and stderr that are the host's null device become the container's: a descriptor of the
+// host's file system is nothing for the container to hold.
+[[nodiscard]] Result<void> reopen_null_stdio();
+
+// What the last steps would fail with, told at create: "unable to apply caps: operation not permitted".
+[[nodiscard]] Result<void> check_capabilities(const CapabilitySets& sets);
+
 // chdir as root or, where root may not (a network file system), as the user; then makes sure that the
 // kernel knows the directory below our root: one that was opened elsewhere, "/proc/self/fd/7", is no
 // place in the container (CVE-2024-21626).
