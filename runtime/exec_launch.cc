@@ -207,7 +207,7 @@ Result<ExecPlan> make_plan(const Container& container, ExecOptions& request) {
     TRY(plan.seccomp, compile_seccomp(*plan.config.linux.seccomp, unknown));
   }
   if (container.record.is_leashed) {
-    TRY_VOID(confine_exec(container, plan.process.env, plan.floor, plan.capabilities));
+    TRY_VOID(confine_exec(container, plan.config, plan.process.env, plan.floor, plan.capabilities));
   }
   TRY(plan.init_pidfd, sys::pidfd_open(container.record.init_pid).context("cannot exec in a stopped container"));
   // The pidfd may be of a process that took the pid over; the start time then is another.

@@ -204,6 +204,7 @@ Result<void> keep_config(const Container& container, const Bundle& bundle, bool 
 }  // namespace
 
 Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given) {
+  overwrite_freed_memory();
   LaunchRequest request = given;
   request.pid_file = absolute_path(given.pid_file);
   request.console_socket = absolute_path(given.console_socket);
@@ -222,9 +223,11 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
 
   TRY(Container container, StateStore(options.root).create(request.container_id));
   container.record = first_record(options, request, bundle);
+  // Before `undo`, so that init is dead when the shim is told to go.
+  Leash leash;
   Undo undo(container);
   // The shim works (certificates, trust) while we compile filters and make cgroups.
-  TRY(Leash leash, Leash::begin(options, bundle, plan));
+  TRY(leash, Leash::begin(options, bundle, plan));
   container.record.is_leashed = leash.is_on();
   container.record.policy_source = leash.policy_source();
   TRY_VOID(keep_config(container, bundle, leash.is_on()));

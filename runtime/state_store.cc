@@ -42,15 +42,17 @@ uint64_t process_start_time(pid_t pid) {
   if (name_end == std::string::npos || name_end + 2 >= stat->size()) return 0;
   const char state = (*stat)[name_end + 2];
   if (state == 'Z' || state == 'X') return 0;
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING: a pid namespace's init waits for its last processes
   size_t at = name_end + 2;
+  uint64_t number = 0;
   for (int field = 3; field < 22; ++field) {
     at = stat->find(' ', at);
     if (at == std::string::npos) return 0;
     ++at;
+    std::from_chars(stat->data() + at, stat->data() + stat->size(), number);
+    if (field + 1 == 9 && (number & kExiting) != 0) return 0;
   }
-  uint64_t ticks = 0;
-  std::from_chars(stat->data() + at, stat->data() + stat->size(), ticks);
-  return ticks;
+  return number;
 }
 
 bool Container::is_alive() const {

@@ -17,7 +17,7 @@ namespace leash::runtime {
 // Error: "invalid container ID format".
 [[nodiscard]] Result<void> check_container_id(std::string_view id);
 
-// Field 22 of /proc/PID/stat; 0 when the process is gone or a zombie.
+// Field 22 of /proc/PID/stat; 0 when the process is gone, a zombie, or exiting.
 [[nodiscard]] uint64_t process_start_time(pid_t pid);
 
 class Container {

@@ -7,36 +7,59 @@
 
 #include "base/channel.h"
 #include "base/result.h"
+#include "oci-spec/shim_protocol.h"
 #include "runtime/bundle.h"
 #include "runtime/command.h"
 #include "runtime/init.h"
+#include "runtime/leash/network.h"
+#include "runtime/leash/policy_source.h"
 #include "runtime/state_store.h"
 
 namespace leash::runtime {
 
 class Leash {
  public:
-  // Finds the policy, classifies the network, starts the shim and hands it the environment.
-  [[nodiscard]] static Result<Leash> begin(const GlobalOptions& options, Bundle& bundle, InitPlan& plan);
+  Leash() = default;
+  Leash(Leash&&) = default;
+  Leash& operator=(Leash&&) = default;
+  Leash(const Leash&) = delete;
+  Leash& operator=(const Leash&) = delete;
+  // Not committed: the shim takes everything down, and is waited for, so that the id can be used again.
+  ~Leash();
 
-  [[nodiscard]] bool is_on() const { return is_on_; }
-  [[nodiscard]] const std::string& policy_source() const { return policy_source_; }
+  // Finds the policy, classifies the network, starts the shim and hands it the environment.
+  [[nodiscard]] static Result<Leash> begin(const GlobalOptions& options, const Bundle& bundle, InitPlan& plan);
+
+  [[nodiscard]] bool is_on() const { return shim_.valid(); }
+  [[nodiscard]] const std::string& policy_source() const { return choice_.policy.source; }
 
   // Takes the shim's answer into the plan: environment, mounts, floor filter. After it neither bundle nor
-  // plan holds a secret.
+  // plan holds a secret, nor does memory that was freed.
   [[nodiscard]] Result<void> finish_plan(Bundle& bundle, InitPlan& plan);
+  // Hands over init and its network; the shim goes on while init builds its root.
   [[nodiscard]] Result<void> attach(pid_t init_pid, InitPlan& plan);
   [[nodiscard]] Result<void> wait_ready();
   [[nodiscard]] Result<void> commit();
 
  private:
-  bool is_on_ = false;
-  std::string policy_source_;
+  [[nodiscard]] Result<void> start_shim(const GlobalOptions& options, const std::string& container_id);
+  [[nodiscard]] Result<Message> answer(std::string_view expected);
+
+  PolicyChoice choice_;
+  NetworkChoice network_;
+  Channel shim_;
+  Channel lock_;  // the shim's end, until it is sent
+  bool is_committed_ = false;
 };
+
+// Memory that is freed from now on is overwritten: what is parsed may hold the engine's secrets, and init
+// has a copy of our memory.
+void overwrite_freed_memory();
 
 // exec in a leashed container: the environment as the shim rewrites it, the floor filter, and no capability
 // that the container itself was not given. Fails when the shim does not answer.
-[[nodiscard]] Result<void> confine_exec(const Container& container, std::vector<std::string>& env, SeccompFilter& floor,
+[[nodiscard]] Result<void> confine_exec(const Container& container, const oci::Config& config,
+                                        std::vector<std::string>& env, SeccompFilter& floor,
                                         CapabilitySets& capabilities);
 
 }  // namespace leash::runtime

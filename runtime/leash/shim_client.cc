@@ -4,7 +4,6 @@
 
 #include "base/channel.h"
 #include "base/process.h"
-#include "oci-spec/shim_protocol.h"
 
 namespace leash::runtime {
 
@@ -31,18 +30,17 @@ Result<void> clean_up_after_shim(const GlobalOptions& options, const Container& 
 
 }  // namespace
 
-Result<std::vector<std::string>> environment_for_exec(const Container& container, const std::vector<std::string>& env) {
-  TRY(const Channel shim, Channel::connect(shim_directory(container) + "/shim.sock").context("leash: the shim does not answer"));
+Result<oci::PrepareReply> prepare_exec(const Container& container, const std::vector<std::string>& env) {
+  TRY(const Channel shim, Channel::connect(shim_directory(container) + "/shim.sock").context("the shim does not answer"));
   oci::ExecRequest request;
   request.container_id = container.record.id;
   request.env = env;
   TRY_VOID(shim.send("exec", oci::print(request)));
   auto answer = shim.receive(kDeadline);
-  if (!answer) return std::move(answer).error().context("leash: the shim does not answer");
-  if (!*answer) return Error("leash: the shim has ended");
-  if ((*answer)->kind != "prepared") return Error("leash: " + (*answer)->body);
-  TRY(oci::PrepareReply reply, oci::parse_prepare_reply((*answer)->body));
-  return std::move(reply.env);
+  if (!answer) return std::move(answer).error().context("the shim does not answer");
+  if (!*answer) return Error("the shim has ended");
+  if ((*answer)->kind != "prepared") return Error((*answer)->body);
+  return oci::parse_prepare_reply((*answer)->body);
 }
 
 Result<void> end_shim(const GlobalOptions& options, const Container& container) {

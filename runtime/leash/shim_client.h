@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "base/result.h"
+#include "oci-spec/shim_protocol.h"
 #include "runtime/command.h"
 #include "runtime/state_store.h"
 
 namespace leash::runtime {
 
-// The environment for a process of `exec`: secrets out, placeholders in. No answer is an error: such a
-// process is not started.
-[[nodiscard]] Result<std::vector<std::string>> environment_for_exec(const Container& container,
-                                                                    const std::vector<std::string>& env);
+// For a process of `exec`: its environment with secrets out and placeholders in, and the policy's words
+// for the floor filter. No answer is an error: such a process is not started.
+[[nodiscard]] Result<oci::PrepareReply> prepare_exec(const Container& container, const std::vector<std::string>& env);
 
 // Ends the shim and waits until it is gone; removes what a killed one left. A no-op for a container that
 // has none.
