@@ -3,6 +3,7 @@
 // keyCertSign alone, both critical, and a subject key identifier for the leaves to point at.
 #include <openssl/asn1.h>
 #include <openssl/bn.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -82,6 +83,12 @@ Result<void> add_extensions(X509* certificate, EVP_PKEY* key) {
 }  // namespace
 
 Result<Authority> create_authority(std::string_view container_id) {
+  // What OpenSSL would otherwise do at its first call (read its configuration file, load error strings and
+  // all algorithm names) costs more than the key itself, on the path of every `create`.
+  if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
+                              OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS, nullptr) != 1) {
+    return openssl_error("initialise");
+  }
   PkeyPtr key(EVP_EC_gen("P-256"));
   if (!key) return openssl_error("make a P-256 key");
   X509Ptr certificate(X509_new());

@@ -53,7 +53,8 @@ Result<void> clear_left_over(const RegistryDirectory& directory, const std::stri
       TRY(LogFiles logs, LogFiles::open(entry->log_directory, directory.path() + "/in-flight",
                                         entry->name.empty() ? container_id : entry->name));
       TRY_VOID(logs.settle());
-      logs.remove_empty();
+      logs.remove_empty_files();
+      logs.remove_empty_directory();
       return {};
     }();
     // The logs lie where the operator put them; that they are away must not keep the container's id taken.
@@ -71,11 +72,15 @@ Result<void> clear_left_over(const RegistryDirectory& directory, const std::stri
 Result<void> clean_up(const std::string& container_id) {
   auto directory = RegistryDirectory::claim_left_over(container_id);
   if (!directory) {
-    if (directory.error().code() == ENOENT) return {};
+    if (directory.error().code() == ENOENT) {
+      // Or it was killed between the two steps of giving up its directory.
+      return file::remove_tree(oci::registry_directory() + "/@" + container_id);
+    }
     return std::move(directory).error();
   }
   TRY_VOID(clear_left_over(*directory, container_id));
-  directory->remove();
+  directory->retire();
+  directory->discard();
   OwnCgroup::find(container_id).remove();
   return {};
 }

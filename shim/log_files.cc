@@ -105,8 +105,13 @@ Result<LogFiles> LogFiles::open(const std::string& directory, const std::string&
   LogFiles files;
   files.directory_ = directory;
   files.container_name_ = container_name;
-  TRY_VOID(file::make_directories(directory, 0700));
-  TRY(files.flows_, open_log(directory + "/flows.jsonl"));
+  // Twice: an earlier shim of the same id may be about to take the empty directory away.
+  for (int attempt = 0; !files.flows_; ++attempt) {
+    TRY_VOID(file::make_directories(directory, 0700));
+    auto opened = open_log(directory + "/flows.jsonl");
+    if (!opened && (opened.error().code() != ENOENT || attempt == 1)) return std::move(opened).error();
+    if (opened) files.flows_ = std::move(*opened);
+  }
   TRY(files.blocked_, open_log(directory + "/blocked.jsonl"));
 
   // A file on /run and not a memfd: it outlives a shim that is killed together with its proxy, so that
@@ -183,13 +188,14 @@ Result<void> LogFiles::rotate(const std::string& log) {
   return {};
 }
 
-void LogFiles::remove_empty() {
+void LogFiles::remove_empty_files() const {
   for (const char* name : {"/flows.jsonl", "/blocked.jsonl", "/shim.log"}) {
     const std::string path = directory_ + name;
     struct stat status = {};
     if (::lstat(path.c_str(), &status) == 0 && status.st_size == 0) (void)::unlink(path.c_str());
   }
-  (void)::rmdir(directory_.c_str());
 }
+
+void LogFiles::remove_empty_directory() const { (void)::rmdir(directory_.c_str()); }
 
 }  // namespace leash::shim

@@ -40,8 +40,10 @@ class LogFiles {
   // Puts shim.log on descriptor 2 (journal.h).
   [[nodiscard]] Result<void> take_diagnostics() const;
 
-  // Removes what is empty, the directory included.
-  void remove_empty();
+  // Removes what is empty; the directory in a second step, which takes a disk some time and harms nobody
+  // who has begun to use it again.
+  void remove_empty_files() const;
+  void remove_empty_directory() const;
 
   [[nodiscard]] const std::string& directory() const { return directory_; }
   [[nodiscard]] int flows() const { return flows_.get(); }

@@ -354,6 +354,7 @@ void ProxySupervisor::stop() {
   if (listeners_) listeners_->refuse();
   listeners_.reset();
   control_ = Channel();  // the end of file on which it exits
+  if (dialer_.pid > 0) (void)::kill(dialer_.pid, SIGKILL);  // the two ends overlap
   if (was_alive && pid_ > 0) {
     auto pidfd = sys::pidfd_open(pid_);
     if (pidfd) {

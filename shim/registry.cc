@@ -18,6 +18,11 @@ namespace {
 
 std::string directory_of(const std::string& container_id) { return oci::registry_directory() + "/" + container_id; }
 
+std::string retired_name(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return path.substr(0, slash + 1) + "@" + path.substr(slash + 1);
+}
+
 }  // namespace
 
 Result<void> check_container_id(std::string_view id) {
@@ -108,15 +113,18 @@ Result<oci::RegistryEntry> RegistryDirectory::read_entry() const {
   return oci::parse_registry_entry(text);
 }
 
-void RegistryDirectory::remove() {
+void RegistryDirectory::retire() {
   if (!valid()) return;
-  // shim.sock first: from here nobody finds us; the lock last: until then nobody takes the directory over.
+  retired_ = retired_name(path_);
+  (void)file::remove_tree(retired_);  // of a shim that was killed in the middle of this
+  // From here nobody finds us; who comes next makes a directory of the same name and a lock of its own.
   (void)::unlink((path_ + "/shim.sock").c_str());
-  (void)file::remove_tree(path_ + "/trust");
-  (void)::unlink((path_ + "/in-flight").c_str());
-  (void)::unlink((path_ + "/container.json").c_str());
-  (void)file::remove_tree(path_);
+  if (::rename(path_.c_str(), retired_.c_str()) < 0) retired_ = path_;
   lock_.reset();
+}
+
+void RegistryDirectory::discard() {
+  if (!retired_.empty()) (void)file::remove_tree(std::exchange(retired_, {}));
 }
 
 Result<void> publish_member(const oci::RegistryEntry& entry, const std::string& owner_id) {
@@ -129,7 +137,14 @@ Result<void> publish_member(const oci::RegistryEntry& entry, const std::string& 
   return claimed.publish(entry);
 }
 
-void remove_member(const std::string& container_id) { (void)file::remove_tree(directory_of(container_id)); }
+void retire_member(const std::string& container_id) {
+  const std::string path = directory_of(container_id);
+  const std::string retired = retired_name(path);
+  (void)file::remove_tree(retired);
+  if (::rename(path.c_str(), retired.c_str()) < 0) (void)file::remove_tree(path);
+}
+
+void discard_member(const std::string& container_id) { (void)file::remove_tree(retired_name(directory_of(container_id))); }
 
 bool is_peer_trusted(int socket) {
   struct ucred peer = {};

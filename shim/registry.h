@@ -5,6 +5,8 @@
 //   shim.lock       locked (flock) as long as a shim serves the directory: what nobody locks is left over
 //   in-flight       the table of exchanges under way (oci-spec/proxy_protocol.h)
 //   trust/          hooks/trust.h
+//
+// A directory on its way out is called "@<id>", which is no container's id.
 #pragma once
 
 #include <string>
@@ -40,20 +42,25 @@ class RegistryDirectory {
   [[nodiscard]] Result<Fd> listen() const;
   [[nodiscard]] Result<void> publish(const oci::RegistryEntry& entry) const;
   [[nodiscard]] Result<oci::RegistryEntry> read_entry() const;
-  // Removes the directory, the lock last.
-  void remove();
+  // Gives the name back at once, by a rename: removing directories takes a disk several milliseconds each,
+  // and `delete` is waiting. discard() removes what is left of it then.
+  void retire();
+  void discard();
 
  private:
   static Result<RegistryDirectory> lock(const std::string& container_id, bool is_made);
 
   std::string path_;
+  std::string retired_;
   Fd lock_;
   Taken taken_ = Taken::kFresh;
 };
 
 // The directory of a container that joined `owner_id`'s network.
 [[nodiscard]] Result<void> publish_member(const oci::RegistryEntry& entry, const std::string& owner_id);
-void remove_member(const std::string& container_id);
+// In two steps, as above.
+void retire_member(const std::string& container_id);
+void discard_member(const std::string& container_id);
 
 // Whether the process at the other end is root or the user the shim runs as.
 [[nodiscard]] bool is_peer_trusted(int socket);

@@ -365,16 +365,20 @@ void Shim::finish() {
   lockin_.reset();
   n2_.reset();
   n1_.reset();
-  for (const Member& member : members_) remove_member(member.entry.container_id);
-  members_.clear();
-  registry_.remove();
-  logs_.remove_empty();
-  // The last thing that others see: `delete` waits for it.
+  for (const Member& member : members_) retire_member(member.entry.container_id);
+  // Before the name is free: the next shim of this id may want the same files.
+  logs_.remove_empty_files();
+  registry_.retire();
+  // `delete` waits for this.
   shim_socket_.reset();
   if (runtime_.valid()) loop_.unwatch(runtime_.fd());
   runtime_ = Channel();
   for (Client& client : clients_) loop_.unwatch(client.channel.fd());
   clients_.clear();
+  registry_.discard();
+  for (const Member& member : members_) discard_member(member.entry.container_id);
+  members_.clear();
+  logs_.remove_empty_directory();
   cgroup_.leave_and_remove();
 }
 

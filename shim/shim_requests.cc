@@ -35,7 +35,10 @@ void Shim::drop(Client* client) {
   const auto found = std::find_if(clients_.begin(), clients_.end(), [&](const Client& one) { return &one == client; });
   if (found == clients_.end()) return;
   loop_.unwatch(client->channel.fd());
-  if (client->joining) remove_member(client->joining->container_id);  // prepared, never joined
+  if (client->joining) {  // prepared, never joined
+    retire_member(client->joining->container_id);
+    discard_member(client->joining->container_id);
+  }
   clients_.erase(found);
 }
 
@@ -155,13 +158,14 @@ void Shim::end_member(Member* member) {
   loop_.unwatch(member->pidfd.get());
   const std::string id = member->entry.container_id;
   members_.erase(found);
-  remove_member(id);
+  retire_member(id);
   // A `delete` that waits for it.
   for (auto client = clients_.begin(); client != clients_.end();) {
     const auto next = std::next(client);
     if (client->ending == id) drop(&*client);
     client = next;
   }
+  discard_member(id);
   end_if_alone();
 }
 

@@ -79,7 +79,7 @@ std::vector<std::string> processes_of(const std::string& id) {
 std::string traces_of(const Container& container) {
   const std::string& id = container.request.container_id;
   std::string text;
-  for (const std::string& path : {container.registry(), "/sys/fs/cgroup/unified/leash/" + id, "/sys/fs/cgroup/systemd/leash/" + id,
+  for (const std::string& path : {container.registry(), oci::registry_directory() + "/@" + id, "/sys/fs/cgroup/unified/leash/" + id, "/sys/fs/cgroup/systemd/leash/" + id,
                                   "/sys/fs/cgroup/leash/" + id, container.request.log_directory}) {
     if (exists(path)) text += path + "\n";
   }

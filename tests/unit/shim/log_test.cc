@@ -171,13 +171,15 @@ TEST_CASE("log files: empty logs and their directory go at the end, others stay"
   const std::string path = directory.path + "/log";
   {
     auto logs = shim::LogFiles::open(path, directory.path + "/in-flight", "web").value();
-    logs.remove_empty();
+    logs.remove_empty_files();
+    logs.remove_empty_directory();
     struct stat status = {};
     REQUIRE(::stat(path.c_str(), &status) != 0);
   }
   auto logs = shim::LogFiles::open(path, directory.path + "/in-flight", "web").value();
   REQUIRE(sys::write_all(logs.blocked(), "{}\n"));
-  logs.remove_empty();
+  logs.remove_empty_files();
+  logs.remove_empty_directory();
   REQUIRE(file::read(path + "/blocked.jsonl").value() == "{}\n");
   REQUIRE_FALSE(file::read(path + "/flows.jsonl"));
 }
