@@ -213,7 +213,7 @@ std::string build_response(const Query& query, const Response& response, size_t 
   unsigned count = 0;
   // 0xc00c: the name of the question, which stands right after the header.
   for (const oci::IpAddress& address : response.addresses) {
-    if (address.is_ipv6 != (query.type == type::kAaaa)) continue;
+    if (query.type != (address.is_ipv6 ? type::kAaaa : type::kA)) continue;
     const size_t size = address.is_ipv6 ? 16 : 4;
     put_u16(records, 0xc00c);
     put_u16(records, query.type);
