@@ -430,9 +430,10 @@ Result<NetState> read_net_state(int socket_fd) {
   NetState state;
   for (const auto& [index, seen] : links) {
     if (seen.link.name == "lo") continue;
+    const Link& link = seen.link;
     const bool has_address =
-        std::any_of(addresses.begin(), addresses.end(), [&](const Address& a) { return a.link == seen.link.name; });
-    if (seen.is_up && has_address) state.links.push_back(seen.link);
+        std::any_of(addresses.begin(), addresses.end(), [&link](const Address& a) { return a.link == link.name; });
+    if (seen.is_up && has_address) state.links.push_back(link);
   }
   const auto is_kept = [&](const std::string& name) {
     return std::any_of(state.links.begin(), state.links.end(), [&](const Link& link) { return link.name == name; });

@@ -6,7 +6,9 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -468,6 +470,54 @@ TEST_CASE("lockin: a container that switches IPv6 off gets no IPv6 listeners' ro
   CHECK(attempt.error != 0);
   CHECK(attempt.took < kAtOnce);
   CHECK(connect_tcp(house.n2, {"203.0.113.9", 443}).error == 0);
+}
+
+TEST_CASE("lockin: an N2 that belongs to a user namespace is locked in the same way") {
+  House house = House::wired();
+  auto [read_end, write_end] = must(sys::pipe());
+  auto [hold_read, hold_write] = must(sys::pipe());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    hold_write.reset();
+    const bool done = ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
+    (void)!::write(write_end.get(), done ? "y" : "n", 1);
+    char byte = 0;
+    (void)!::read(hold_read.get(), &byte, 1);
+    ::_exit(0);
+  }
+  char answer = 0;
+  REQUIRE(::read(read_end.get(), &answer, 1) == 1);
+  if (answer == 'y') {
+    house.n2 = must(sys::open("/proc/" + std::to_string(child) + "/ns/net", O_RDONLY));
+    LockInPlan plan = plan_of(house);
+    plan.net_sysctls = {{"net.ipv4.ip_unprivileged_port_start", "7"}};
+    const LockIn lock_in = must(build(plan));
+    CHECK(connect_tcp(house.n2, {"203.0.113.9", 443}).error == 0);
+    CHECK(accept_from(listener_of(lock_in, ListenerKind::kTcp, false).socket));
+    CHECK(send_datagram(house.n2, SOCK_DGRAM, 0, {"203.0.113.9", 443}, kSecret).error == EPERM);
+    CHECK(reports_of(lock_in).size() == 1);
+  } else {
+    WARN("not tried: no user namespaces here");
+  }
+  hold_write.reset();
+  int status = 0;
+  ::waitpid(child, &status, 0);
+}
+
+TEST_CASE("lockin: segments without a connection, from a raw socket, are answered or refused but go nowhere") {
+  const House house = House::wired();
+  const LockIn lock_in = locked(house);
+  for (const uint8_t flags : {uint8_t{0x02}, uint8_t{0x10}, uint8_t{0x04}, uint8_t{0x11}, uint8_t{0x00}}) {
+    tcphdr segment{};
+    segment.source = htons(5555);
+    segment.dest = htons(443);
+    segment.doff = 5;
+    reinterpret_cast<uint8_t*>(&segment)[13] = flags;
+    const std::string bytes(reinterpret_cast<const char*>(&segment), sizeof(segment));
+    const Attempt attempt = send_datagram(house.n2, SOCK_RAW, IPPROTO_TCP, {"203.0.113.9", 0}, bytes + kSecret);
+    CHECK(attempt.took < kAtOnce);
+  }
+  CHECK(house.frames_with(bytes_of(kSecret)) == 0);
 }
 
 TEST_CASE("lockin: every step that fails is an error that says which") {
