@@ -50,6 +50,9 @@ image_make_test() {
   rm -rf "$root.work"
   mkdir "$root.work"
   tar -C "$root.work" -xf "$demo.tar"
+  mkdir -p "$root.work/dev"
+  mknod -m 666 "$root.work/dev/null" c 1 3
+  mknod -m 666 "$root.work/dev/urandom" c 1 9
   cp /etc/resolv.conf "$root.work/etc/resolv.conf"
   printf 'deb %s %s %s\n' "$(image_mirror)" "$(image_release)" "$(image_components | tr , ' ')" >"$root.work/etc/apt/sources.list"
   printf '#!/bin/sh\nexit 101\n' >"$root.work/usr/sbin/policy-rc.d"

@@ -33,31 +33,33 @@ def parse_question(packet):
     return ".".join(labels), kind, packet[12 : offset + 4]
 
 
-def record(name, kind, data, ttl=30):
-    return encode_name(name) + struct.pack("!HHIH", kind, 1, ttl, len(data)) + data
+def record(name, kind, data, question, ttl=30):
+    spelt = b"\xc0\x0c" if name == question else encode_name(name)
+    return spelt + struct.pack("!HHIH", kind, 1, ttl, len(data)) + data
 
 
 def answer(packet):
     """(reply, name, type) for one query."""
     name, kind, question = parse_question(packet)
+    name = name.lower()  # resolvers spell their questions in mixed case; the answer repeats it by pointing to it
     found = names.lookup(name)
     records = []
     if found:
         chain, owner, (v4, v6) = found
         for alias, target in chain:
-            records.append(record(alias, 5, encode_name(target)))
+            records.append(record(alias, 5, encode_name(target), name))
         if kind in (1, 255):
-            records += [record(owner, 1, ipaddress.IPv4Address(a).packed) for a in v4]
+            records += [record(owner, 1, ipaddress.IPv4Address(a).packed, name) for a in v4]
         if kind in (28, 255):
-            records += [record(owner, 28, ipaddress.IPv6Address(a).packed) for a in v6]
+            records += [record(owner, 28, ipaddress.IPv6Address(a).packed, name) for a in v6]
         if kind in (16, 255):
-            records.append(record(owner, 16, b"\x1etxt-payload-from-the-test-world"[:31]))
+            records.append(record(owner, 16, b"\x1etxt-payload-from-the-test-world"[:31], name))
         if kind == 10:
-            records.append(record(owner, 10, b"null-payload-from-the-test-world"))
+            records.append(record(owner, 10, b"null-payload-from-the-test-world", name))
         if kind in (65, 255) and owner in names.HTTPS_RECORDS:
             # priority 1, target ".", alpn h3,h2; ech
             parameters = struct.pack("!HH", 1, 6) + b"\x02h3\x02h2" + struct.pack("!HH", 5, 8) + b"\x00\x06\xfe\x0dECH!"
-            records.append(record(owner, 65, struct.pack("!H", 1) + b"\0" + parameters))
+            records.append(record(owner, 65, struct.pack("!H", 1) + b"\0" + parameters, name))
     (flags,) = struct.unpack_from("!H", packet, 2)
     code = 0 if found else 3
     head = packet[:2] + struct.pack("!HHHHH", 0x8180 | (flags & 0x0100) | code, 1, len(records), 0, 0)
