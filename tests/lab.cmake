@@ -24,3 +24,7 @@ leash_lab_test(docker_lifecycle-plain integration/docker_lifecycle.py integratio
 leash_lab_test(network integration/network.py integration)
 leash_lab_test(policy integration/policy.py integration)
 leash_lab_test(attacks attacks/attacks.py attacks)
+leash_lab_test(http integration/http.py integration)
+leash_lab_test(secrets integration/secrets.py integration)
+leash_lab_test(dns integration/dns.py integration)
+leash_lab_test(logs integration/logs.py integration)
