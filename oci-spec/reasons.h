@@ -32,6 +32,7 @@ inline constexpr std::string_view kConnectNotAllowed = "connect_not_allowed";
 inline constexpr std::string_view kBadRequest = "bad_request";
 inline constexpr std::string_view kForeignCredential = "foreign_credential";
 inline constexpr std::string_view kPlaceholderMisused = "placeholder_misused";
+inline constexpr std::string_view kClientRefusedCa = "client_refused_ca";
 inline constexpr std::string_view kDnsTypeNotAllowed = "dns_type_not_allowed";
 inline constexpr std::string_view kDnsNameSuspicious = "dns_name_suspicious";
 inline constexpr std::string_view kDnsRateExceeded = "dns_rate_exceeded";
@@ -44,6 +45,7 @@ inline constexpr std::string_view kOriginCertificate = "origin_certificate";
 inline constexpr std::string_view kOriginProtocol = "origin_protocol";
 inline constexpr std::string_view kClientClosed = "client_closed";
 inline constexpr std::string_view kTimeout = "timeout";
+inline constexpr std::string_view kLogUnavailable = "log_unavailable";
 inline constexpr std::string_view kProxyTerminated = "proxy_terminated";
 }  // namespace reason
 
@@ -90,6 +92,8 @@ inline constexpr std::array kReasonWords = {
                "use the credential from the environment of the container"},
     ReasonWord{reason::kPlaceholderMisused, "a placeholder of a secret was sent to a host that it is not for",
                "send this credential only to the hosts it belongs to"},
+    ReasonWord{reason::kClientRefusedCa, "the client does not trust this container's CA",
+               "make the program trust /dev/leash/ca.pem, or ask the operator to list the host in `ignore_hosts`"},
     ReasonWord{reason::kDnsTypeNotAllowed, "only A and AAAA records are answered", "ask for A or AAAA"},
     ReasonWord{reason::kDnsNameSuspicious, "the name looks like data, not like a host (length, entropy)",
                "ask the operator to name the host itself in a rule"},
@@ -103,6 +107,7 @@ inline constexpr std::array kReasonWords = {
     ReasonWord{reason::kOriginProtocol, "the host does not speak TLS or HTTP as it should", "try again later"},
     ReasonWord{reason::kClientClosed, "the client went away", ""},
     ReasonWord{reason::kTimeout, "a deadline passed", "try again later"},
+    ReasonWord{reason::kLogUnavailable, "the log cannot be written, so nothing is forwarded", "try again later"},
     ReasonWord{reason::kProxyTerminated, "the proxy of this container was restarted", "try again"},
 };
 

@@ -24,17 +24,16 @@ InFlightTable::~InFlightTable() {
   if (slots_ != nullptr) ::munmap(slots_, kTableBytes);
 }
 
-Result<void> InFlightTable::map(Fd memfd) {
-  TRY(const struct stat status, sys::fstat(memfd.get()));
+Result<void> InFlightTable::map(Fd file) {
+  TRY(const struct stat status, sys::fstat(file.get()));
   if (static_cast<size_t>(status.st_size) < kTableBytes) return Error(EINVAL, "in-flight table is too small");
-  void* const memory = ::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
+  void* const memory = ::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return Error::last_errno("map in-flight table");
   slots_ = static_cast<oci::InFlightSlot*>(memory);
-  // Handed out from the back of the vector: the lowest slots first, so that few pages are touched.
+  // All are free: the shim has seen to that. Looking would allocate every page of the file. Handed out
+  // from the back of the vector, the lowest slots first, so that few pages are touched.
   free_.reserve(oci::kInFlightSlots);
-  for (uint32_t i = oci::kInFlightSlots; i-- > 0;) {
-    if (slots_[i].state == 0) free_.push_back(i);
-  }
+  for (uint32_t i = oci::kInFlightSlots; i-- > 0;) free_.push_back(i);
   size_ = free_.size();
   return {};
 }
@@ -45,6 +44,7 @@ oci::InFlightSlot* InFlightTable::take() {
   free_.pop_back();
   struct timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
+  slot.log = 0;
   slot.seq = 0;
   slot.started_us = int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
   slot.bytes_up = 0;

@@ -21,8 +21,8 @@ class InFlightTable {
   InFlightTable(const InFlightTable&) = delete;
   InFlightTable& operator=(const InFlightTable&) = delete;
 
-  // Maps the shim's memfd. Slots that a former proxy left under way are left to the shim.
-  [[nodiscard]] Result<void> map(Fd memfd);
+  // Maps the shim's file. The shim has written the lines of what a former proxy left under way.
+  [[nodiscard]] Result<void> map(Fd file);
 
   // nullptr when all are taken: the connection is then refused, since it could end without a line.
   [[nodiscard]] oci::InFlightSlot* take();

@@ -22,14 +22,14 @@ void LogWriter::replace(Log log, Fd fd) {
   target.asked = false;
 }
 
-void LogWriter::write(oci::FlowEvent event, oci::InFlightSlot* slot) {
+void LogWriter::write(oci::FlowEvent& event, oci::InFlightSlot* slot) {
   event.seq = ++file(Log::kFlows).seq;
   line_.clear();
   oci::print(event, line_);
   append(Log::kFlows, slot);
 }
 
-void LogWriter::write(oci::BlockedEvent event, oci::InFlightSlot* slot) {
+void LogWriter::write(oci::BlockedEvent& event, oci::InFlightSlot* slot) {
   event.seq = ++file(Log::kBlocked).seq;
   line_.clear();
   oci::print(event, line_);
@@ -40,9 +40,13 @@ void LogWriter::append(Log log, oci::InFlightSlot* slot) {
   File& target = file(log);
   // Before the write: a proxy killed between the two leaves a slot from which the shim can tell, by
   // looking for this number at the end of the file, whether the line made it.
-  if (slot != nullptr) slot->seq = target.seq;
+  if (slot != nullptr) {
+    slot->log = log == Log::kFlows ? 0 : 1;
+    slot->seq = target.seq;
+  }
   if (!target.waiting.empty() || !put(target, line_, slot)) {
     target.waiting.push_back({line_, slot});
+    if (on_trouble_) on_trouble_();
     return;
   }
   if (target.max_size != 0 && target.size >= target.max_size && !target.asked && on_full_) {

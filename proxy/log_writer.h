@@ -30,9 +30,12 @@ class LogWriter {
   // Called once for each time a file has outgrown max_size.
   void on_full(std::function<void(Log)> ask_for_rotation) { on_full_ = std::move(ask_for_rotation); }
 
-  // Writes one event, numbered here, as its line. `slot`, if any, is released once the line is in the file.
-  void write(oci::FlowEvent event, oci::InFlightSlot* slot = nullptr);
-  void write(oci::BlockedEvent event, oci::InFlightSlot* slot = nullptr);
+  // Called when a line could not be written: somebody must call retry() from time to time.
+  void on_trouble(std::function<void()> trouble) { on_trouble_ = std::move(trouble); }
+
+  // Writes one event as its line, numbered here. `slot`, if any, is released once the line is in the file.
+  void write(oci::FlowEvent& event, oci::InFlightSlot* slot = nullptr);
+  void write(oci::BlockedEvent& event, oci::InFlightSlot* slot = nullptr);
 
   // False while lines are waiting: nothing new may be served.
   [[nodiscard]] bool healthy() const { return files_[0].waiting.empty() && files_[1].waiting.empty(); }
@@ -61,6 +64,7 @@ class LogWriter {
   std::string line_;  // of the event at hand; kept for its capacity
   std::array<File, 2> files_;
   std::function<void(Log)> on_full_;
+  std::function<void()> on_trouble_;
 };
 
 }  // namespace leash::proxy
