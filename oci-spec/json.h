@@ -62,8 +62,11 @@ class Reader {
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   void read(T& out) {
-    if (std::is_unsigned_v<T> ? read_unsigned(std::numeric_limits<T>::max()) : read_signed(std::numeric_limits<T>::min(), std::numeric_limits<T>::max())) {
-      out = value_->get<T>();
+    using Limits = std::numeric_limits<T>;
+    if constexpr (std::is_unsigned_v<T>) {
+      if (read_unsigned(Limits::max())) out = value_->get<T>();
+    } else {
+      if (read_signed(Limits::min(), Limits::max())) out = value_->get<T>();
     }
   }
   template <class T>

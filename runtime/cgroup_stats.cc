@@ -107,12 +107,13 @@ void read_block_io_v1(const std::string& directory, oci::ContainerStats& stats) 
   const std::string prefix = has_scheduler ? "blkio.bfq." : "blkio.throttle.";
   const std::pair<const char*, const char*> kinds[] = {{"ioServiceBytesRecursive", "io_service_bytes_recursive"},
                                                        {"ioServicedRecursive", "io_serviced_recursive"}};
-  for (const auto& [name, file] : kinds) {
-    each_line(directory, prefix + file, [&](const std::vector<std::string_view>& line) {  // "8:0 Read 4096"
+  for (const auto& kind : kinds) {
+    auto& entries = stats.block_io[kind.first];
+    each_line(directory, prefix + kind.second, [&](const std::vector<std::string_view>& line) {  // "8:0 Read 4096"
       if (line.size() != 3) return;  // "Total N"
       const size_t colon = line[0].find(':');
       if (colon == std::string_view::npos) return;
-      stats.block_io[name].push_back({number(line[0].substr(0, colon)), number(line[0].substr(colon + 1)), std::string(line[1]), number(line[2])});
+      entries.push_back({number(line[0].substr(0, colon)), number(line[0].substr(colon + 1)), std::string(line[1]), number(line[2])});
     });
   }
 }
