@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint32_t kBoundRulePriority = 1;
 constexpr uint32_t kBoundTable = 7845;
+constexpr uint32_t kBoundMetric = uint32_t{1} << 30;
 constexpr uint8_t kAddressGenerationNone = 1;  // IN6_ADDR_GEN_MODE_NONE of <linux/if_link.h>
 
 uint8_t family_of(bool is_ipv6) { return is_ipv6 ? AF_INET6 : AF_INET; }
@@ -256,7 +257,8 @@ void add_bound_route(NetlinkBatch& batch, const Link& link, uint32_t index, bool
   else
     mnl_attr_put(header, RTA_GATEWAY, kBoundNextHop4.size(), kBoundNextHop4.data());
   mnl_attr_put_u32(header, RTA_OIF, index);
-  mnl_attr_put_u32(header, RTA_PRIORITY, index);  // one route for each interface
+  // One route for each interface, and behind every real one where a program lists all tables.
+  mnl_attr_put_u32(header, RTA_PRIORITY, kBoundMetric + index);
   batch.add(message, std::string(is_ipv6 ? "IPv6" : "IPv4") + " route for sockets bound to '" + link.name + "'");
 }
 
