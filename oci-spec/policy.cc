@@ -98,14 +98,15 @@ class PolicyReader {
 
   Result<void> read_map(const YamlNode& node, const std::vector<Key>& keys) {
     if (node.kind != Kind::kMap) return expected(node, "a map");
-    for (const auto& [name, value] : node.entries) {
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      const YamlNode& name = node.keys[i];
       const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == name.text; });
       if (key == keys.end()) {
         std::string known;
         for (const Key& k : keys) known += (known.empty() ? "" : ", ") + std::string(k.name);
         return error_at(name, "unknown key '" + name.text + "': expected one of " + known);
       }
-      TRY_VOID(key->read(value));
+      TRY_VOID(key->read(node.items[i]));
     }
     return {};
   }
@@ -379,7 +380,7 @@ class PolicyReader {
   Result<void> read_secret_source(const YamlNode& node, PolicySecret& secret) {
     static constexpr std::string_view kForms =
         "container, {host-env: NAME}, {file: /path} or {command: [program, arguments]}";
-    if (node.kind == Kind::kMap && node.entries.size() == 1) {
+    if (node.kind == Kind::kMap && node.keys.size() == 1) {
       return read_map(node, {
           {"host-env", [&](const YamlNode& n) { return read_host_env(n, n.text, secret); }},
           {"file", [&](const YamlNode& n) { return read_secret_file(n, n.text, secret); }},

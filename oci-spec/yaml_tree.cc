@@ -111,16 +111,16 @@ class TreeBuilder : public YAML::EventHandler {
     }
     if (!level.key) {
       if (child.kind != YamlNode::Kind::kScalar) return fail(child, "expected a key, found " + child.description());
-      const auto same = [&](const auto& entry) { return entry.first.text == child.text; };
-      const auto& entries = level.node.entries;
-      const auto earlier = std::find_if(entries.begin(), entries.end(), same);
-      if (earlier != entries.end()) {
-        return fail(child, "duplicate key '" + child.text + "' (first on line " + std::to_string(earlier->first.line) + ")");
+      const std::vector<YamlNode>& keys = level.node.keys;
+      const auto earlier = std::find_if(keys.begin(), keys.end(), [&](const YamlNode& key) { return key.text == child.text; });
+      if (earlier != keys.end()) {
+        return fail(child, "duplicate key '" + child.text + "' (first on line " + std::to_string(earlier->line) + ")");
       }
       level.key = std::move(child);
       return;
     }
-    level.node.entries.emplace_back(std::move(*level.key), std::move(child));
+    level.node.keys.push_back(std::move(*level.key));
+    level.node.items.push_back(std::move(child));
     level.key.reset();
   }
 

@@ -7,7 +7,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,8 +21,8 @@ struct YamlNode {
   int column = 1;
   bool is_plain = true;  // a scalar without quotes
   std::string text;
-  std::vector<YamlNode> items;                          // kList
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // kMap, in order
+  std::vector<YamlNode> keys;   // kMap, in order
+  std::vector<YamlNode> items;  // kList; kMap: the value of keys[i] is items[i]
 
   // "a list", "a map", "nothing", "'text'": the second half of "expected ..., found ...".
   [[nodiscard]] std::string description() const;
