@@ -205,6 +205,7 @@ asio::awaitable<bool> Exchange::run(size_t head_length) {
   event.host = facts_.is_tls ? facts_.name : host_;
   if (event.host.empty()) event.host = head_.host;
   FlowLog::publish(flow_);
+  cross();
   if (!upload_problem_.text.empty()) {
     co_await refuse_malformed(upload_problem_);
     co_return false;
