@@ -151,11 +151,16 @@ bool is_named(const Policy& policy, std::string_view host) {
 }
 
 std::string_view free_labels(const Policy& policy, std::string_view host) {
-  std::string_view least = host;
+  // A name that only a regex allows: its last two labels are taken for the zone.
+  size_t zone = host.rfind('.');
+  if (zone != std::string_view::npos && zone > 0) zone = host.rfind('.', zone - 1);
+  std::string_view least = zone == std::string_view::npos ? std::string_view() : host.substr(0, zone);
+  bool is_covered = false;
   for (const PolicyRule& rule : policy.allow) {
     if (!rule.host.matches(host)) continue;
     const std::string_view labels = rule.host.labels_before(host);
-    if (labels.size() < least.size()) least = labels;
+    if (!is_covered || labels.size() < least.size()) least = labels;
+    is_covered = true;
   }
   return least;
 }

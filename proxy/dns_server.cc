@@ -231,6 +231,8 @@ class DnsServer::Impl : public std::enable_shared_from_this<DnsServer::Impl> {
     }
     asked.host = std::move(host).value();
     if (is_localhost(asked.host)) co_return answer_localhost(asked);
+    // An address written as a name is nobody's name.
+    if (oci::parse_ip(asked.host)) co_return respond(asked, dns::Rcode::kNxDomain);
 
     const oci::Verdict verdict = oci::judge_name(policy_, asked.host);
     if (!verdict.allowed) co_return refuse(asked, verdict, dns::Rcode::kNxDomain);

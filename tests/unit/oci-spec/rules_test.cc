@@ -295,6 +295,17 @@ TEST_CASE("rules: a name is resolved if any rule could allow something there") {
   CHECK(!is_named(policy, "a.ok.test"));
 }
 
+TEST_CASE("rules: the labels that no rule spells out are known") {
+  const Policy policy = policy_of(kRules);
+  CHECK(free_labels(policy, "ok.test").empty());
+  CHECK(free_labels(policy, "a.b.ok.test") == "a.b");
+  CHECK(free_labels(policy, "a.raw.ok.test") == "a");
+  CHECK(free_labels(policy, "a.wild.test") == "a");
+  CHECK(free_labels(policy, "db").empty());
+  CHECK(free_labels(policy, "a.b.pinned.test") == "a.b");
+  CHECK(free_labels(policy, "pinned.test").empty());
+}
+
 TEST_CASE("rules: the built-in profile lets git read and not write") {
   const Policy policy = policy_of(built_in_policy());
   const auto reason_of = [&](const char* method, const char* host, const char* target) {

@@ -531,7 +531,8 @@ TEST_CASE("dns_server: what is no query is FORMERR and has its line, a response 
 
 TEST_CASE("dns_server: localhost and reverse names are not asked of anybody") {
   World world(zone_of({}));
-  Container container("allow: [ok.test]\n", world, nullptr, {"172.18.0.0/16"});
+  Container container("allow: [ok.test, 203.0.113.0/24]\n", world, nullptr, {"172.18.0.0/16"});
+  CHECK(container.ask("203.0.113.9").answer.rcode == dns::Rcode::kNxDomain);
   CHECK(container.ask("localhost").addresses() == Texts{"127.0.0.1"});
   CHECK(container.ask("a.localhost", dns::type::kAaaa).addresses() == Texts{"::1"});
   CHECK(container.ask("1.0.0.127.in-addr.arpa", dns::type::kPtr).answer.pointer == "localhost");
