@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <sstream>
+#include <utility>
 
 #include "base/file.h"
 #include "base/sys.h"
@@ -86,7 +87,14 @@ Result<pid_t> OwnCgroup::fork_into() const {
   return static_cast<pid_t>(pid);
 }
 
-void OwnCgroup::adopt(const std::vector<pid_t>& pids) {
+void OwnCgroup::adopt(const std::vector<pid_t>& pids) { start_helper(pids, {}); }
+
+void OwnCgroup::move(const std::string& container_id, const std::vector<pid_t>& pids) {
+  const std::vector<Hierarchy> emptied = std::exchange(hierarchies_, create(container_id).hierarchies_);
+  start_helper(pids, emptied);
+}
+
+void OwnCgroup::start_helper(const std::vector<pid_t>& pids, const std::vector<Hierarchy>& emptied) {
   if (hierarchies_.empty()) return;
   const pid_t helper = ::fork();
   if (helper < 0) note("cgroup: fork: " + errno_text(errno));
@@ -103,7 +111,10 @@ void OwnCgroup::adopt(const std::vector<pid_t>& pids) {
       auto moved = file::write_control(hierarchy.directory + "/cgroup.procs", std::to_string(pid));
       if (!moved && moved.error().code() != ESRCH) note("cgroup: " + moved.error().message());
     }
+    // This helper was born where the shim was.
+    if (!emptied.empty()) (void)file::write_control(hierarchy.directory + "/cgroup.procs", "0");
   }
+  for (const Hierarchy& hierarchy : emptied) (void)::rmdir(hierarchy.directory.c_str());
   ::_exit(0);
 }
 

@@ -30,6 +30,9 @@ class OwnCgroup {
   // Moves the processes into every hierarchy's directory; from a helper process, without waiting for it.
   void adopt(const std::vector<pid_t>& pids);
 
+  // The same under another container's name; the old directories go once they are empty.
+  void move(const std::string& container_id, const std::vector<pid_t>& pids);
+
   // The calling process leaves, the directories go.
   void leave_and_remove();
 
@@ -45,6 +48,7 @@ class OwnCgroup {
     std::string directory;  // mount_point + "/leash/<id>"
     bool is_unified = false;
   };
+  void start_helper(const std::vector<pid_t>& pids, const std::vector<Hierarchy>& emptied);
   std::vector<Hierarchy> hierarchies_;
   pid_t helper_ = -1;
 };

@@ -197,6 +197,18 @@ void ProxySupervisor::report(oci::RefusedPacket packet) {
   flush_reports();
 }
 
+void ProxySupervisor::replace_logs() {
+  // Before "configure" it has none; the configuration brings the new ones.
+  if (!is_alive() || state_ == State::kStarted) return;
+  for (const auto& [name, fd] : {std::pair("flows", logs_.flows()), std::pair("blocked", logs_.blocked())}) {
+    auto sent = control_.send("rotated", oci::print(oci::RotateRequest{name}), {fd});
+    if (!sent) {
+      give_up_on(sent.error());
+      return;
+    }
+  }
+}
+
 void ProxySupervisor::flush_reports() {
   if (state_ != State::kRunning) return;
   while (!reports_.empty()) {

@@ -61,6 +61,8 @@ class ProxySupervisor {
   // `done` when the proxy has it: at once if none runs, since the next one is configured with it.
   void add_secret(const oci::ProxySecret& secret, OnResult done);
   void report(oci::RefusedPacket packet);
+  // The log files are others now: the proxy goes on there.
+  void replace_logs();
 
   // For good: lets it write its last lines, then kills it; completes the logs.
   void stop();

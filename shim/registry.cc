@@ -113,6 +113,16 @@ Result<oci::RegistryEntry> RegistryDirectory::read_entry() const {
   return oci::parse_registry_entry(text);
 }
 
+Result<void> RegistryDirectory::hand_over(const RegistryDirectory& heir) const {
+  // A bound socket and a mapped file do not mind; the heir's symlink to shim.sock is replaced by it.
+  for (const char* name : {"/in-flight", "/shim.sock"}) {
+    if (::rename((path_ + name).c_str(), (heir.path_ + name).c_str()) < 0) {
+      return Error::last_errno("rename '" + path_ + name + "'");
+    }
+  }
+  return {};
+}
+
 void RegistryDirectory::retire() {
   if (!valid()) return;
   retired_ = retired_name(path_);

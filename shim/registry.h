@@ -42,6 +42,8 @@ class RegistryDirectory {
   [[nodiscard]] Result<Fd> listen() const;
   [[nodiscard]] Result<void> publish(const oci::RegistryEntry& entry) const;
   [[nodiscard]] Result<oci::RegistryEntry> read_entry() const;
+  // Moves shim.sock and the in-flight table, both in use, into `heir`.
+  [[nodiscard]] Result<void> hand_over(const RegistryDirectory& heir) const;
   // Gives the name back at once, by a rename: removing directories takes a disk several milliseconds each,
   // and `delete` is waiting. discard() removes what is left of it then.
   void retire();

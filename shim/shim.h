@@ -92,6 +92,7 @@ class Shim {
   [[nodiscard]] Result<void> handle_end(Client* client, const Message& message);
   [[nodiscard]] oci::StatusReport status() const;
   void end_member(Member* member);
+  [[nodiscard]] Result<void> hand_over();
   void tell_proxy(std::vector<oci::ProxySecret> secrets, std::function<void()> then);
 
   Loop& loop_;

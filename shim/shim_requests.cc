@@ -180,13 +180,59 @@ Result<void> Shim::handle_end(Client* client, const Message& message) {
   if (request.container_id != container_id_) {
     return Error(ESRCH, "container '" + request.container_id + "' is not served here");
   }
-  has_init_exited_ = true;
   if (members_.empty()) {
     finish();
     return {};
   }
-  // Others live in its network: the shim stays for them, and this end is done.
+  // Others live in its network: the shim stays for them, under the name of one of them, so that a container
+  // of this id can be created again (`docker restart`).
+  TRY_VOID(hand_over().context("hand over to '" + members_.front().entry.container_id + "'"));
   drop(client);
+  return {};
+}
+
+Result<void> Shim::hand_over() {
+  Member& heir = members_.front();
+  const std::string id = heir.entry.container_id;
+  TRY(RegistryDirectory home, RegistryDirectory::claim(id));
+  TRY_VOID(registry_.hand_over(home));
+  std::swap(registry_, home);
+
+  // The logs of the one that is gone belong to its next life; what comes now is the heir's.
+  const std::string directory = entry_.log_directory;
+  entry_ = heir.entry;
+  entry_.network_of.clear();
+  const size_t slash = directory.rfind('/');
+  entry_.log_directory = directory.substr(0, slash + 1) + id;
+  TRY(LogFiles logs, LogFiles::open(entry_.log_directory, registry_.path() + "/in-flight",
+                                    entry_.name.empty() ? id : entry_.name));
+  std::swap(logs_, logs);
+  proxy_->replace_logs();
+  logs.remove_empty_files();
+  TRY_VOID(logs_.take_diagnostics());
+  note("container '" + container_id_ + "' has ended; its shim goes on for '" + id + "', which joined its network");
+
+  container_id_ = id;
+  facts_.name = entry_.name;
+  secrets_ = std::move(heir.secrets);
+  loop_.unwatch(heir.pidfd.get());
+  init_ = std::move(heir.pidfd);
+  has_init_exited_ = false;
+  members_.pop_front();
+  TRY_VOID(loop_.watch(init_.get(), EPOLLIN, [this](uint32_t) { on_init_exit(); }));
+  TRY_VOID(registry_.publish(entry_));
+  for (Member& member : members_) {
+    member.entry.network_of = id;
+    TRY_VOID(publish_member(member.entry, id));
+  }
+  std::vector<pid_t> pids = {::getpid()};
+  for (const pid_t pid : {proxy_->pid(), proxy_->dialer_pid(), relay_.pid}) {
+    if (pid > 0) pids.push_back(pid);
+  }
+  cgroup_.move(id, pids);
+  home.retire();
+  home.discard();
+  logs.remove_empty_directory();
   return {};
 }
 

@@ -193,8 +193,7 @@ std::string answer(Double& self, const std::string& line) {
     for (;;) {
       auto message = self.control.receive().value().value();
       const bool is_rotated = message.kind == "rotated";
-      if (is_rotated) self.flows = std::move(message.fds.at(0));
-      else handle(self, std::move(message));
+      handle(self, std::move(message));
       if (is_rotated) return "rotated";
     }
   }
@@ -232,6 +231,9 @@ void handle(Double& self, Message message) {
   } else if (message.kind == "secret") {
     self.secrets.push_back(oci::parse_proxy_secret(message.body).value());
     (void)self.control.send("stored");
+  } else if (message.kind == "rotated") {
+    const bool is_flows = oci::parse_rotate_request(message.body).value().log == "flows";
+    (is_flows ? self.flows : self.blocked) = std::move(message.fds.at(0));
   } else if (message.kind == "refused") {
     self.refused.push_back(oci::parse_refused_packet(message.body).value());
   }

@@ -597,16 +597,46 @@ TEST_CASE("shim: a container that joins shares proxy and N2, has secrets of its 
   REQUIRE(own.send("status"));
   REQUIRE(oci::parse_status_report(own.receive(std::chrono::milliseconds(5000)).value()->body).value().members == std::vector<std::string>{joiner});
 
-  // The owner goes, the member keeps its network.
+  // The owner goes, the member keeps its network, and the owner's name is free for its next life.
   const Fd n2 = sys::open("/proc/" + std::to_string(member) + "/ns/net", O_RDONLY).value();
+  const auto from_member = [&](const std::string& line) {
+    return in_namespace(n2.get(), [&] { return ask("198.51.100.9", 443, line); });
+  };
+  REQUIRE(from_member("flow owners.example") == "written");
   owner.kill_init();
   REQUIRE_FALSE(owner.wait_for_shim_end(200));
-  REQUIRE(in_namespace(n2.get(), [] { return ask("198.51.100.9", 443, "hello"); }) == "hi");
+  REQUIRE(from_member("hello") == "hi");
+  const std::string proxy = from_member("pid");
+  const Channel farewell = owner.connect();
+  REQUIRE(farewell.send("end", oci::print(oci::EndRequest{owner.request.container_id})));
+  REQUIRE_FALSE(farewell.receive(std::chrono::milliseconds(5000)).value().has_value());
+  REQUIRE_FALSE(exists(owner.registry()));
+  {
+    Container again(programs(), owner.request.container_id);
+    REQUIRE(again.create() == "");
+    REQUIRE(again.start() == "");
+    REQUIRE(again.ask_proxy("seq") == "1");
+    REQUIRE(from_member("pid") == proxy);
+    REQUIRE(from_member("flow members.example") == "written");
+    again.kill_init();
+    REQUIRE(again.wait_for_shim_end());
+  }
+  REQUIRE(from_member("hello") == "hi");
+  const Channel heir = Channel::connect(directory + "/shim.sock").value();
+  REQUIRE(heir.send("status"));
+  const auto inherited = oci::parse_status_report(heir.receive(std::chrono::milliseconds(5000)).value()->body).value();
+  REQUIRE(inherited.entry.container_id == joiner);
+  REQUIRE(inherited.entry.init_pid == member);
+  REQUIRE(file::read(inherited.entry.log_directory + "/flows.jsonl").value().find("members.example") != std::string::npos);
+  REQUIRE(seqs_of(owner.request.log_directory + "/flows.jsonl") == std::vector<uint64_t>{1});
   end(member);
   REQUIRE(owner.wait_for_shim_end());
   REQUIRE_FALSE(exists(directory));
   (void)file::remove_tree(owner.request.log_directory);  // it tells of the two refused requests
+  (void)file::remove_tree(inherited.entry.log_directory);
   REQUIRE(traces_of(owner) == "");
+  REQUIRE_FALSE(exists("/sys/fs/cgroup/unified/leash/" + joiner));
+  REQUIRE_FALSE(exists("/sys/fs/cgroup/systemd/leash/" + joiner));
 }
 
 TEST_CASE("shim: with the host's network the host's namespace gets no rules") {
