@@ -16,8 +16,6 @@ namespace leash::process {
 
 namespace {
 
-constexpr size_t kMaxOutput = size_t{64} << 10;
-
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> list;
   list.reserve(words.size() + 1);
@@ -54,7 +52,7 @@ Result<int> read_exec_error(const Fd& pipe) {
   return length == static_cast<ssize_t>(sizeof code) ? code : 0;
 }
 
-void take(int fd, std::string& text, bool& is_open) {
+void take(int fd, std::string& text, bool& is_open, size_t limit) {
   std::array<char, 4096> buffer;
   const ssize_t length = ::read(fd, buffer.data(), buffer.size());
   if (length < 0 && (errno == EINTR || errno == EAGAIN)) return;
@@ -63,15 +61,15 @@ void take(int fd, std::string& text, bool& is_open) {
     return;
   }
   // What is over the bound is read and dropped, so that the program does not block.
-  text.append(buffer.data(), std::min(static_cast<size_t>(length), kMaxOutput - std::min(kMaxOutput, text.size())));
+  text.append(buffer.data(), std::min(static_cast<size_t>(length), limit - std::min(limit, text.size())));
 }
 
 // What is in the pipe already, without waiting for more.
-Result<void> take_rest(const Fd& pipe, std::string& text, bool& is_open) {
+Result<void> take_rest(const Fd& pipe, std::string& text, bool& is_open, size_t limit) {
   TRY_VOID(sys::set_nonblocking(pipe.get(), true));
   for (size_t before = text.size() + 1; is_open && before != text.size();) {
     before = text.size();
-    take(pipe.get(), text, is_open);
+    take(pipe.get(), text, is_open, limit);
   }
   return {};
 }
@@ -143,8 +141,8 @@ Result<Output> run(const Command& command) {
       output.is_timed_out = true;
       TRY_VOID(sys::pidfd_send_signal(pidfd.get(), SIGKILL));
     }
-    if (entries[1].revents != 0) take(out.first.get(), output.out, is_out_open);
-    if (entries[2].revents != 0) take(err.first.get(), output.err, is_err_open);
+    if (entries[1].revents != 0) take(out.first.get(), output.out, is_out_open, command.output_limit);
+    if (entries[2].revents != 0) take(err.first.get(), output.err, is_err_open, command.output_limit);
     if (entries[3].revents != 0) {
       // A program that does not read its stdin is none of our errors: EPIPE ends the writing.
       struct sigaction ignore = {};
@@ -160,8 +158,8 @@ Result<Output> run(const Command& command) {
     is_running = entries[0].revents == 0;
   }
   TRY(output.wait_status, wait_for(pid));
-  TRY_VOID(take_rest(out.first, output.out, is_out_open));
-  TRY_VOID(take_rest(err.first, output.err, is_err_open));
+  TRY_VOID(take_rest(out.first, output.out, is_out_open, command.output_limit));
+  TRY_VOID(take_rest(err.first, output.err, is_err_open, command.output_limit));
   return output;
 }
 

@@ -23,12 +23,13 @@ struct Command {
   std::vector<std::string> env;   // the whole environment
   std::string stdin_text;
   std::optional<std::chrono::milliseconds> timeout;
+  size_t output_limit = size_t{64} << 10;  // of each stream: what is more is read and dropped
 };
 
 struct Output {
   int wait_status = 0;  // waitpid(2)
   bool is_timed_out = false;  // and killed
-  std::string out;  // each cut at 64 KiB
+  std::string out;  // each cut at the command's output_limit
   std::string err;
 };
 

@@ -21,6 +21,8 @@ leash_lab_test(docker_lifecycle integration/docker_lifecycle.py integration)
 # The tests are tested: the common contract must hold for runc as well, and for ours with its features off.
 leash_lab_test(docker_lifecycle-runc integration/docker_lifecycle.py peer RUNTIME=runc)
 leash_lab_test(docker_lifecycle-plain integration/docker_lifecycle.py integration RUNTIME=leash-none)
+leash_lab_test(runtime_commands integration/runtime_commands.py integration RUNTIME=leash-none)
+leash_lab_test(runtime_commands-runc integration/runtime_commands.py peer RUNTIME=runc)
 leash_lab_test(network integration/network.py integration)
 leash_lab_test(policy integration/policy.py integration)
 leash_lab_test(attacks attacks/attacks.py attacks)

@@ -75,6 +75,7 @@ Result<int> ps(const GlobalOptions& options, const args::Parsed& arguments) {
   command.path = "/bin/ps";
   // Whole command lines, not cut at the width of a terminal.
   command.env = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "COLUMNS=1024"};
+  command.output_limit = size_t{64} << 20;  // all processes of the host, of which we print ours
   TRY(const process::Output output, process::run(command));
   if (process::exit_code(output.wait_status) != 0) {
     return Error("ps: " + process::describe_status(output.wait_status) + ": " + output.out + output.err);

@@ -103,3 +103,16 @@ TEST_CASE("process: a daemon that cannot be executed is an error") {
   REQUIRE_FALSE(pid);
   CHECK(pid.error().message() == "fork/exec /nosuchprogram: no such file or directory");
 }
+
+TEST_CASE("process: the output is whole up to the limit that was asked for") {
+  process::Command command;
+  command.path = "/bin/sh";
+  command.args = {"sh", "-c", "head -c 300000 /dev/zero"};
+  Result<process::Output> cut = process::run(command);
+  REQUIRE(cut);
+  CHECK(cut->out.size() == 64 << 10);
+  command.output_limit = 1 << 20;
+  Result<process::Output> whole = process::run(command);
+  REQUIRE(whole);
+  CHECK(whole->out.size() == 300000);
+}
