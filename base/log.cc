@@ -116,7 +116,11 @@ void write(Level level, std::string_view message) {
     return;
   }
   static_cast<void>(sys::write_all(to.file.get(), line));
-  if (level != Level::kError) return;
+}
+
+void fatal(std::string_view message) {
+  write(Level::kError, message);
+  if (!sink().file.valid()) return;
   std::string bare(message);
   bare += '\n';
   static_cast<void>(sys::write_all(STDERR_FILENO, bare));

@@ -68,7 +68,7 @@ Result<GlobalOptions> read_options(const args::Parsed& flags) {
 }
 
 int fail(const Error& error, int code) {
-  log::error(error.message());
+  log::fatal(error.message());
   return code;
 }
 
