@@ -115,6 +115,8 @@ Result<Fd> receive_console(int socket_fd) {
   }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(item), sizeof fd);
+  struct winsize window = {};
+  if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &window) == 0) ::ioctl(fd, TIOCSWINSZ, &window);
   return Fd(fd);
 }
 

@@ -28,7 +28,8 @@ struct Console {
 [[nodiscard]] Result<Fd> connect_console_socket(const std::string& path);
 // One message: the terminal's name and the master's descriptor, as engines expect it.
 [[nodiscard]] Result<void> send_console(int socket_fd, int master_fd);
-// The other side of a socket pair, for `run` and `exec` in the foreground.
+// The other side of a socket pair, for `run` and `exec` in the foreground: the master, in the size of our
+// own terminal before the program can ask for it.
 [[nodiscard]] Result<Fd> receive_console(int socket_fd);
 
 }  // namespace leash::runtime

@@ -147,8 +147,10 @@ Result<void> hand_over_listener(const Container& container, const ExecPlan& plan
   return send_seccomp_listener(plan.config.linux.seccomp->listener_path, message.fds[0].get(), state);
 }
 
-// Follows the child to its execve; the result is its pid.
-Result<void> follow_child(const Container& container, const ExecPlan& plan, const Channel& child, pid_t& pid) {
+// Follows the child to its execve. `console`: where it sends its terminal, if that is for us to relay.
+Result<void> follow_child(const Container& container, const ExecPlan& plan, const Channel& child, const Fd& console,
+                          Executed& executed) {
+  pid_t& pid = executed.pid;
   bool is_executing = false;
   for (;;) {
     TRY(auto message, child.receive());
@@ -163,6 +165,9 @@ Result<void> follow_child(const Container& container, const ExecPlan& plan, cons
         TRY(auto late, child.receive());
         if (!late) return Error("the container process ended early");
         if (late->kind == "init") pid = static_cast<pid_t>(std::stol(late->body));
+      }
+      if (console.valid()) {
+        TRY(executed.console_master, receive_console(console.get()));
       }
       TRY_VOID(apply_rlimits(plan.process.rlimits, pid));
       TRY_VOID(child.send(message::kCommit));
@@ -261,7 +266,7 @@ Result<Executed> exec_in_container(const GlobalOptions&, const Container& contai
       TRY_VOID(file::write_control("/proc/" + std::to_string(stage) + "/oom_score_adj", std::to_string(*plan.process.oom_score_adj)));
     }
     TRY_VOID(ends.first.send(message::kBegin));
-    return follow_child(container, plan, ends.first, executed.pid);
+    return follow_child(container, plan, ends.first, console_end, executed);
   }();
   if (!followed) {
     ::kill(stage, SIGKILL);
@@ -273,9 +278,6 @@ Result<Executed> exec_in_container(const GlobalOptions&, const Container& contai
     return std::move(followed).error().context(kStarting);
   }
   TRY_VOID(process::wait_for(stage));
-  if (console_end.valid()) {
-    TRY(executed.console_master, receive_console(console_end.get()));
-  }
   if (!pid_file.empty()) TRY_VOID(file::write_atomic(pid_file, std::to_string(executed.pid), 0644));
   return executed;
 }

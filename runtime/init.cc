@@ -133,6 +133,9 @@ Result<void> finish_root(const InitPlan& plan, int root_fd) {
     if (is_deferred_readonly(mount)) TRY_VOID(make_mount_readonly(root_fd, mount.destination));
   }
   TRY_VOID(enter_root(root_fd, plan.root_change));
+  if (plan.root_propagation != 0 && plan.root_change != RootChange::kChroot) {
+    TRY_VOID(set_root_propagation(plan.root_propagation));
+  }
   if (plan.config.root.readonly && plan.root_change != RootChange::kChroot) TRY_VOID(make_root_readonly());
   return {};
 }

@@ -97,6 +97,11 @@ Result<void> enter_root(int root_fd, RootChange how) {
   return {};
 }
 
+Result<void> set_root_propagation(unsigned long flags) {
+  if (::mount(nullptr, "/", nullptr, flags, nullptr) < 0) return Error::last_errno("set propagation of the root");
+  return {};
+}
+
 Result<void> make_root_readonly() {
   struct mount_attr attributes = {};
   attributes.attr_set = MOUNT_ATTR_RDONLY;

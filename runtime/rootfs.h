@@ -22,6 +22,10 @@ enum class RootChange {
 // Makes `root_fd` this process's "/" and its cwd.
 [[nodiscard]] Result<void> enter_root(int root_fd, RootChange how);
 
+// linux.rootfsPropagation of the root that is entered: what is mounted in it later reaches, or comes from,
+// its peers.
+[[nodiscard]] Result<void> set_root_propagation(unsigned long flags);
+
 // The root mount itself read-only; what is mounted below keeps its own flags.
 [[nodiscard]] Result<void> make_root_readonly();
 
