@@ -112,8 +112,10 @@ Result<void> Shim::handle_runtime(Message message) {
 Result<void> Shim::handle_prepare(const Message& message) {
   TRY(const oci::PrepareRequest request, oci::parse_prepare_request(message.body));
   if (request.container_id != container_id_) return Error(EPROTO, "prepare: for container '" + request.container_id + "'");
-  TRY(policy_, oci::parse_policy(request.policy.source, request.policy.text).context("policy"));
   policy_text_ = request.policy;
+  // The runtime has no policy code: it sends the name of the built-in one alone.
+  if (policy_text_.source == oci::kBuiltInSource) policy_text_.text = oci::built_in_policy();
+  TRY(policy_, oci::parse_policy(policy_text_.source, policy_text_.text).context("policy"));
   TRY(registry_, claim_registry(container_id_).context("registry"));
   if (registry_.taken() == RegistryDirectory::Taken::kLeftOver) TRY_VOID(clear_left_over(registry_, container_id_));
   TRY(facts_, read_engine_facts(request).context("ports"));

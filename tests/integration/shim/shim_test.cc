@@ -413,6 +413,18 @@ TEST_CASE("shim: exec gets placeholders, and the proxy knows them before the ans
   REQUIRE(container.status().secrets == std::vector<std::string>{"API_KEY"});
 }
 
+TEST_CASE("shim: the built-in policy is named by the runtime and known to the shim") {
+  Container container(programs(), unique_id("builtin"));
+  container.request.policy = {"built-in", ""};
+  container.request.env = {"ANTHROPIC_API_KEY=sk-ant-api03-0123456789abcdef0123456789abcdef"};
+  REQUIRE(container.create() == "");
+  REQUIRE(container.start() == "");
+  REQUIRE(container.prepared.env.at(0).starts_with("ANTHROPIC_API_KEY=sk-ant-api03-"));
+  REQUIRE(container.prepared.env.at(0).find("0123456789abcdef0123456789abcdef") == std::string::npos);
+  REQUIRE(container.ask_proxy("secrets").find("=sk-ant-api03-0123456789abcdef0123456789abcdef;") != std::string::npos);
+  REQUIRE(container.status().policy.text.find("api.anthropic.com") != std::string::npos);
+}
+
 TEST_CASE("shim: delete's end takes everything down and then closes the connection") {
   Container container(programs(), unique_id("end"));
   REQUIRE(container.create() == "");
