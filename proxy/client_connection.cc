@@ -227,7 +227,8 @@ asio::awaitable<void> ClientConnection::serve_tls() {
     verdict = oci::judge_connect(services_.policy, facts_.name, facts_.port);
   }
   event.host = facts_.name;
-  event.dst_ip.clear();
+  // Of an allowed flow the line says what was dialled; of a refused one, what the client wanted.
+  if (verdict.allowed) event.dst_ip.clear();
   FlowLog::publish(flow_);
   if (!facts_.refusal.empty() && verdict.observed) {
     // Without a name there is nothing that the origin's certificate could be checked against.

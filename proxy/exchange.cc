@@ -249,7 +249,11 @@ asio::awaitable<bool> Exchange::run(size_t head_length) {
       patterns_ = services_.secrets.patterns_for(host_);
     }
   }
-  if (!facts_.failure.reason.empty()) co_return co_await fail(facts_.failure);
+  if (!facts_.failure.reason.empty()) {
+    // What was found out at the handshake holds for this connection; a new one asks anew.
+    wants_keep_alive_ = false;
+    co_return co_await fail(facts_.failure);
+  }
   collect_edits();
   Origin origin{host_, facts_.port, facts_.is_tls};
   co_return co_await forward(std::move(origin));
@@ -426,14 +430,19 @@ asio::awaitable<Exchange::Attempt> Exchange::relay_response(OriginConnection& or
   const std::string_view rest = up.view().substr(response.bytes.size());
   const BodyStatus status = body.scan(rest, consumed, pieces);
   const bool drops_close = response.says_close && client_reusable_;
+  // The client asked for the end of its connection, and is told of it (RFC 9112 section 9.6).
+  const bool adds_close = !client_reusable_ && !response.says_close && kind != BodyKind::kUntilClose;
   Result<void> written;
   has_answered_ = true;
-  if (redactor.idle() && !drops_close) {
+  if (redactor.idle() && !drops_close && !adds_close) {
     written = co_await client_.write_all(up.view().substr(0, response.bytes.size() + consumed), in_exchange());
   } else {
     std::string text;
     text.reserve(response.bytes.size() + consumed);
-    if (drops_close) {
+    if (adds_close) {
+      text = response.bytes.substr(0, response.bytes.size() - 2);
+      text += "Connection: close\r\n\r\n";
+    } else if (drops_close) {
       size_t position = 0;
       for (const Header& header : response.headers) {
         if (!equals_ignoring_case(header.name, "connection")) continue;

@@ -41,27 +41,27 @@ asio::awaitable<void> Listener::run() {
       log::error("listener: " + error.message());
       co_return;
     }
-    accept_all();
-    // Also when accept(2) found no descriptor free: some connection has to end first.
-    pause.expires_after(kPause);
-    while (limit_.is_reached() || !services_.flows.is_healthy()) {
-      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    bool must_pause = !accept_all();
+    while (must_pause || limit_.is_reached() || !services_.flows.is_healthy()) {
       pause.expires_after(kPause);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      must_pause = false;
     }
   }
 }
 
-void Listener::accept_all() {
+bool Listener::accept_all() {
   while (!limit_.is_reached() && services_.flows.is_healthy()) {
     Fd client(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!client.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      return;
+      return errno == EAGAIN;
     }
     auto connection = std::make_unique<ClientConnection>(services_, std::move(client));
     limit_.opened();
     spawn(services_.context, "connection", serve(std::move(connection)), [&limit = limit_] { limit.closed(); });
   }
+  return true;
 }
 
 }  // namespace leash::proxy

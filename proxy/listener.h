@@ -30,7 +30,8 @@ class Listener {
  private:
   Listener(Services& services, ConnectionLimit& limit);
   [[nodiscard]] asio::awaitable<void> run();
-  void accept_all();
+  // False when the kernel has no descriptor or memory for another connection.
+  [[nodiscard]] bool accept_all();
 
   Services& services_;
   ConnectionLimit& limit_;

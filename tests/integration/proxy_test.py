@@ -374,6 +374,13 @@ class Inspection(Case):
         self.assertEqual(client.request("GET / HTTP/1.1\r\nHost: ok.test\r\n\r\n")[0], 200)
         client.close()
 
+    def test_a_client_that_wants_to_close_is_told_that_it_is_closed(self):
+        client = self.client()
+        head = client.request("GET / HTTP/1.1\r\nHost: ok.test\r\nConnection: close\r\n\r\n")[1]
+        self.assertIn(b"\r\nConnection: close\r\n", head)
+        self.assertEqual(client.rest(), b"")
+        client.close()
+
     def test_events_and_drips_are_not_buffered(self):
         for path, first in (("/sse", b"data: 0"), ("/drip", b"x")):
             client = self.client()
