@@ -69,6 +69,7 @@ template <class Archive, Of<NetworkFacts> T>
 void fields(Archive& archive, T& document) {
   archive("onlink_networks", document.onlink_networks);
   archive("never_destinations", document.never_destinations);
+  archive("has_engine_dns", document.has_engine_dns);
 }
 
 template <class Archive, Of<ListenerList> T>

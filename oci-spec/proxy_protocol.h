@@ -57,6 +57,7 @@ struct ProxyConfig {
 struct NetworkFacts {
   std::vector<std::string> onlink_networks;     // "ADDRESS/PREFIX" of N1's interfaces but lo: where peers are
   std::vector<std::string> never_destinations;  // addresses: N1's gateways (that is, the host) and N1's own
+  bool has_engine_dns = false;  // 127.0.0.11 answers in N1: some engines set it up only between create and start
 };
 
 enum class ListenerKind { kTcp, kDnsEngineUdp, kDnsEngineTcp, kDnsOtherUdp, kDnsOtherTcp };

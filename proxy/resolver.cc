@@ -136,6 +136,7 @@ Result<ResolverNetwork> ResolverNetwork::from(const oci::NetworkFacts& facts) {
     if (!parsed) return Error("never destination '" + text + "': expected an address");
     network.never.push_back(oci::unmapped(*parsed));
   }
+  network.has_engine_dns = facts.has_engine_dns;
   return network;
 }
 
@@ -188,7 +189,7 @@ class Resolver::Impl : public std::enable_shared_from_this<Resolver::Impl> {
   Task<std::string> peer_name(oci::IpAddress address) {
     const bool is_peer = is_onlink(address) && !is_never(address);
     if (!is_peer) co_return std::string();
-    const Result<Found> found = co_await look_up(dns::reverse_name(address), dns::type::kPtr, config_.has_engine_dns);
+    const Result<Found> found = co_await look_up(dns::reverse_name(address), dns::type::kPtr, has_engine_dns());
     if (!found) co_return Error(found.error());
     co_return found->from_peer_server ? found->pointer : std::string();
   }
@@ -238,8 +239,10 @@ class Resolver::Impl : public std::enable_shared_from_this<Resolver::Impl> {
     return host + (by_engine ? "/e" : "/o") + std::to_string(qtype);
   }
 
+  [[nodiscard]] bool has_engine_dns() const { return config_.has_engine_dns || network_.has_engine_dns; }
+
   [[nodiscard]] bool asks_engine(const std::string& host, ResolverView view) const {
-    if (!config_.has_engine_dns) return false;
+    if (!has_engine_dns()) return false;
     if (config_.servers.empty()) return true;
     if (view == ResolverView::kOther) return false;
     // With servers of the policy's choice the engine is only asked for what they cannot know: peers.

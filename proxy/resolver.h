@@ -45,6 +45,7 @@ struct ResolverConfig {
 struct ResolverNetwork {
   std::vector<oci::IpNetwork> onlink;  // where peers are
   std::vector<oci::IpAddress> never;   // N1's gateways and own addresses: never destinations
+  bool has_engine_dns = false;         // as in ResolverConfig, known by now for certain
 
   [[nodiscard]] static Result<ResolverNetwork> from(const oci::NetworkFacts& facts);
 };

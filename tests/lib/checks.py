@@ -96,15 +96,14 @@ class Ran:
 def run(*argv, stdin=None, timeout=60, env=None, cwd=None):
     argv = [str(a) for a in argv]
     started = time.monotonic()
+    data = stdin.encode() if isinstance(stdin, str) else stdin
     try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, cwd=cwd, env={**os.environ, **(env or {})},
-                              text=not isinstance(stdin, bytes), errors=None if isinstance(stdin, bytes) else "replace",
-                              stdin=subprocess.DEVNULL if stdin is None else None)
+        done = subprocess.run(argv, input=data, capture_output=True, timeout=timeout, cwd=cwd, env={**os.environ, **(env or {})},
+                              stdin=subprocess.DEVNULL if data is None else None)
     except subprocess.TimeoutExpired as error:
         raise Failed(f"$ {' '.join(argv)}\nstill running after {timeout} s\nstdout: {error.stdout}\nstderr: {error.stderr}")
-    out, err = done.stdout, done.stderr
-    if isinstance(out, bytes):
-        out, err = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    # Bytes as they came: text mode would turn the CR LF of HTTP into LF.
+    out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
     return Ran(argv, done.returncode, out, err, time.monotonic() - started)
 
 

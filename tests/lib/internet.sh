@@ -11,8 +11,8 @@ LAB_POOL6=fd00:1ea5::/32
 internet_up() {
   local ns=$LAB_INTERNET_NS engine=$LAB_ENGINE_NS
   mkdir -p "$LEASH_LAB_RUN/records" "$LEASH_LAB_RUN/www" "$LEASH_LAB_CACHE"
-  LAB_PYTHON=$LAB_PYTHON "$LAB_LIB/internet/certificates.sh" "$LEASH_LAB_CACHE/certificates-2"
-  ln -sfn "$LEASH_LAB_CACHE/certificates-2" "$LEASH_LAB_RUN/certificates"
+  LAB_PYTHON=$LAB_PYTHON "$LAB_LIB/internet/certificates.sh" "$LEASH_LAB_CACHE/certificates-3"
+  ln -sfn "$LEASH_LAB_CACHE/certificates-3" "$LEASH_LAB_RUN/certificates"
 
   ip netns add "$engine"
   ip netns add "$ns"
@@ -33,20 +33,16 @@ internet_up() {
   ip -n "$engine" -6 route replace default via 2001:db8::2
   ip -n "$ns" route replace "$LAB_POOL4" via 203.0.113.1
   ip -n "$ns" -6 route replace "$LAB_POOL6" via 2001:db8::1
-  # Every address is this namespace's own (AnyIP: the route must stand in the local table, where the kernel looks for
-  # its own addresses), except the engine's, which are looked up before.
+  # Every address is this namespace's own. For IPv4 that route must stand in the local table, where the kernel looks for
+  # its own addresses (AnyIP), so the engine's are looked up before it; for IPv6 it is enough that it holds for what
+  # arrives on the link, and neighbour discovery needs the local table first.
   ip -n "$ns" rule add to 203.0.113.1 lookup main pref 10
   ip -n "$ns" rule add to "$LAB_POOL4" lookup main pref 10
-  ip -n "$ns" -6 rule add to 2001:db8::/64 lookup main pref 10
-  ip -n "$ns" -6 rule add to "$LAB_POOL6" lookup main pref 10
-  ip -n "$ns" -6 rule add to fe80::/10 lookup main pref 10
-  ip -n "$ns" -6 rule add to ff00::/8 lookup local pref 9
-  local family
-  for family in -4 -6; do
-    ip -n "$ns" $family rule add lookup local pref 100
-    ip -n "$ns" $family rule del lookup local pref 0
-    ip -n "$ns" $family route add local default dev lo table local
-  done
+  ip -n "$ns" rule add lookup local pref 100
+  ip -n "$ns" rule del lookup local pref 0
+  ip -n "$ns" route add local default dev lo table local
+  ip -n "$ns" -6 rule add iif wan lookup 100 pref 10
+  ip -n "$ns" -6 route add local default dev lo table 100
   in_ns "$ns" sysctl -qw net.ipv6.ip_nonlocal_bind=1 net.ipv4.ip_nonlocal_bind=1
   in_ns "$ns" nft -f - <<'NFT'
 table inet catchall {

@@ -37,10 +37,12 @@ TEST_CASE("proxy_protocol: the facts of a network arrive as they were sent") {
   NetworkFacts sent;
   sent.onlink_networks = {"172.18.0.0/16"};
   sent.never_destinations = {"172.18.0.1", "172.18.0.2"};
+  sent.has_engine_dns = true;
   const auto received = parse_network_facts(print(sent));
   REQUIRE(received);
   CHECK(received->onlink_networks == sent.onlink_networks);
   CHECK(received->never_destinations == sent.never_destinations);
+  CHECK(received->has_engine_dns);
 }
 
 TEST_CASE("proxy protocol: listeners keep their order and kinds") {

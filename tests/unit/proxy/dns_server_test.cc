@@ -195,7 +195,6 @@ class Container {
       : policy_(oci::parse_policy("p.yaml", policy_text).value()) {
     ResolverConfig config;
     config.servers.push_back({*oci::parse_ip("192.0.2.53"), 53});
-    config.has_engine_dns = engine != nullptr;
     const uint16_t world_port = world.port();
     const uint16_t engine_port = engine != nullptr ? engine->port() : uint16_t{0};
     // The two servers' addresses, wherever they are here.
@@ -210,6 +209,8 @@ class Container {
     oci::NetworkFacts facts;
     facts.onlink_networks = onlink;
     facts.never_destinations = {"172.18.0.1"};
+    // Not in the configuration: Docker sets its resolver up after the proxy was configured.
+    facts.has_engine_dns = engine != nullptr;
     resolver_->set_network(ResolverNetwork::from(facts).value());
     DnsLog log;
     log.blocked = [this](oci::BlockedEvent event) {
