@@ -425,14 +425,16 @@ const Namespace* Linux::find_namespace(NamespaceType type) const {
   return nullptr;
 }
 
-Result<std::string> redact_environment(std::string_view text) {
+Result<std::string> replace_environment(std::string_view text, const std::vector<std::string>& env) {
   TRY(json::Value document, json::parse(text));
   if (!document.is_object()) return Error(EINVAL, "document: expected an object");
   if (const auto process = document.find("process"); process != document.end() && process->is_object()) {
-    (*process)["env"] = json::Value::array();
+    (*process)["env"] = env;
   }
   return document.dump(-1, ' ', false, json::Value::error_handler_t::replace);
 }
+
+Result<std::string> redact_environment(std::string_view text) { return replace_environment(text, {}); }
 
 Result<Config> parse_config(std::string_view text) { return json::read<Config>(text, read_config); }
 Result<Process> parse_process(std::string_view text) { return json::read<Process>(text, read_process); }

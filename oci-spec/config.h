@@ -345,6 +345,8 @@ struct Config {
 // The same document with process.env emptied: what may be kept of it beside the container, since the
 // environment is where real secrets come in.
 [[nodiscard]] Result<std::string> redact_environment(std::string_view json);
+// The same with another environment in its place.
+[[nodiscard]] Result<std::string> replace_environment(std::string_view json, const std::vector<std::string>& env);
 
 // The config.json that `spec` writes for a new bundle: the defaults that runc writes, indented by tabs.
 [[nodiscard]] std::string default_config(bool rootless, uint32_t host_uid, uint32_t host_gid);

@@ -194,17 +194,15 @@ oci::State hook_state(const Bundle& bundle, const std::string& id) {
   return state;
 }
 
-// exec needs config.json later; the engine's secrets must not stay in a file of ours.
-Result<void> keep_config(const Container& container, const Bundle& bundle, bool is_leashed) {
-  if (!is_leashed) return file::write_atomic(container.directory + "/config.json", bundle.text, 0600);
-  TRY(const std::string redacted, oci::redact_environment(bundle.text));
-  return file::write_atomic(container.directory + "/config.json", redacted, 0600);
+// exec needs config.json later; with the environment as the shim has left it, since the engine's secrets
+// must not stay in a file of ours.
+Result<void> keep_config(const Container& container, const Bundle& bundle) {
+  return file::write_atomic(container.directory + "/config.json", bundle.text, 0600);
 }
 
 }  // namespace
 
 Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given) {
-  overwrite_freed_memory();
   LaunchRequest request = given;
   request.pid_file = absolute_path(given.pid_file);
   request.console_socket = absolute_path(given.console_socket);
@@ -230,7 +228,6 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
   TRY(leash, Leash::begin(options, bundle, plan));
   container.record.is_leashed = leash.is_on();
   container.record.policy_source = leash.policy_source();
-  TRY_VOID(keep_config(container, bundle, leash.is_on()));
 
   CgroupRequest cgroup_request;
   cgroup_request.cgroups_path = plan.config.linux.cgroups_path;
@@ -246,6 +243,7 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
   TRY_VOID(undo.cgroup.create(plan.config.linux.resources).context(kStarting));
   TRY_VOID(compile_filters(plan));
   TRY_VOID(leash.finish_plan(bundle, plan));
+  TRY_VOID(keep_config(container, bundle));
 
   Launched launched;
   Fd console_end;

@@ -25,6 +25,7 @@ leash_lab_test(runtime_commands integration/runtime_commands.py integration RUNT
 leash_lab_test(runtime_commands-runc integration/runtime_commands.py peer RUNTIME=runc)
 leash_lab_test(runtime_oci integration/runtime_oci.py integration RUNTIME=leash-none)
 leash_lab_test(runtime_oci-runc integration/runtime_oci.py peer RUNTIME=runc)
+leash_lab_test(runtime_leash integration/runtime_leash.py integration)
 leash_lab_test(network integration/network.py integration)
 leash_lab_test(policy integration/policy.py integration)
 leash_lab_test(attacks attacks/attacks.py attacks)

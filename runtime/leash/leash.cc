@@ -1,6 +1,5 @@
 #include "runtime/leash/leash.h"
 
-#include <malloc.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +19,6 @@ namespace leash::runtime {
 namespace {
 
 constexpr std::chrono::seconds kDeadline{30};
-constexpr int kFreedByte = 0x5a;
 
 void wipe(std::string& text) {
   ::explicit_bzero(text.data(), text.size());
@@ -86,8 +84,6 @@ void join_network_of(NamespacePlan& namespaces, Fd network) {
 
 }  // namespace
 
-void overwrite_freed_memory() { ::mallopt(M_PERTURB, kFreedByte); }
-
 Leash::~Leash() {
   if (!shim_.valid() || is_committed_) return;
   { const Channel closed = std::move(lock_); }
@@ -144,7 +140,11 @@ Result<void> Leash::finish_plan(Bundle& bundle, InitPlan& plan) {
   return lock_in_step([&]() -> Result<void> {
     TRY(Message message, answer("prepared"));
     TRY(oci::PrepareReply reply, oci::parse_prepare_reply(message.body));
-    wipe(bundle.text);
+    std::string as_written = std::move(bundle.text);
+    auto replaced = oci::replace_environment(as_written, reply.env);
+    wipe(as_written);
+    if (!replaced) return std::move(replaced).error();
+    bundle.text = std::move(replaced).value();
     wipe(bundle.config.process->env);
     wipe(plan.config.process->env);
     wipe_unused_stack();

@@ -33,8 +33,8 @@ class Leash {
   [[nodiscard]] bool is_on() const { return shim_.valid(); }
   [[nodiscard]] const std::string& policy_source() const { return choice_.policy.source; }
 
-  // Takes the shim's answer into the plan: environment, mounts, floor filter. After it neither bundle nor
-  // plan holds a secret, nor does memory that was freed.
+  // Takes the shim's answer into plan and bundle: environment, mounts, floor filter. After it neither holds
+  // a secret, nor does memory that was freed (wiping_delete.cc).
   [[nodiscard]] Result<void> finish_plan(Bundle& bundle, InitPlan& plan);
   // Hands over init and its network; the shim goes on while init builds its root.
   [[nodiscard]] Result<void> attach(pid_t init_pid, InitPlan& plan);
@@ -51,10 +51,6 @@ class Leash {
   Channel lock_;  // the shim's end, until it is sent
   bool is_committed_ = false;
 };
-
-// Memory that is freed from now on is overwritten: what is parsed may hold the engine's secrets, and init
-// has a copy of our memory.
-void overwrite_freed_memory();
 
 // exec in a leashed container: the environment as the shim rewrites it, the floor filter, and no capability
 // that the container itself was not given. Fails when the shim does not answer.

@@ -199,4 +199,6 @@ TEST_CASE("config: a redacted document has everything but the environment") {
   CHECK(config->process->env.empty());
   CHECK(config->process->args == std::vector<std::string>{"sh"});
   CHECK_FALSE(oci::redact_environment("[]"));
+  CHECK(*oci::replace_environment(R"({"process":{"env":["A=secret"],"cwd":"/"}})", {"A=placeholder"}) ==
+        R"({"process":{"cwd":"/","env":["A=placeholder"]}})");
 }
