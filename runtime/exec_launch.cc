@@ -209,7 +209,8 @@ Result<ExecPlan> make_plan(const Container& container, ExecOptions& request) {
   std::vector<std::string> unknown;
   plan.capabilities = parse_capabilities(plan.process.capabilities.value_or(oci::Capabilities()), unknown);
   if (plan.config.linux.seccomp) {
-    TRY(plan.seccomp, compile_seccomp(*plan.config.linux.seccomp, unknown));
+    const SeccompAbis abis = container.record.is_leashed ? SeccompAbis::kNativeOnly : SeccompAbis::kAsInProfile;
+    TRY(plan.seccomp, compile_seccomp(*plan.config.linux.seccomp, unknown, abis));
   }
   if (container.record.is_leashed) {
     TRY_VOID(confine_exec(container, plan.config, plan.process.env, plan.floor, plan.capabilities));

@@ -99,10 +99,10 @@ Result<void> plan_from_config(InitPlan& plan, const LaunchRequest& request) {
   return {};
 }
 
-Result<void> compile_filters(InitPlan& plan) {
+Result<void> compile_filters(InitPlan& plan, SeccompAbis abis) {
   if (!plan.config.linux.seccomp) return {};
   std::vector<std::string> unknown;
-  TRY(plan.seccomp, compile_seccomp(*plan.config.linux.seccomp, unknown));
+  TRY(plan.seccomp, compile_seccomp(*plan.config.linux.seccomp, unknown, abis));
   return {};
 }
 
@@ -241,7 +241,8 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
   TRY_VOID(container.save());
   undo.has_cgroup = true;
   TRY_VOID(undo.cgroup.create(plan.config.linux.resources).context(kStarting));
-  TRY_VOID(compile_filters(plan));
+  // Below a leashed container's filter stands the floor, which has no foreign ABIs.
+  TRY_VOID(compile_filters(plan, leash.is_on() ? SeccompAbis::kNativeOnly : SeccompAbis::kAsInProfile));
   TRY_VOID(leash.finish_plan(bundle, plan));
   TRY_VOID(keep_config(container, bundle));
 
