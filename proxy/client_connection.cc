@@ -27,7 +27,7 @@ constexpr std::chrono::minutes kKeepAliveTimeout{5};  // between requests, or be
 // A line waits this long for the client's close, so that its bytes are in it too.
 constexpr std::chrono::milliseconds kLineDelay{400};
 constexpr std::chrono::seconds kLingerTimeout{2};
-constexpr size_t kMaxLinger = size_t{1} << 20;
+constexpr size_t kMaxLinger = size_t{64} << 20;  // of an upload that was refused
 
 constexpr int kIp6OriginalDestination = 80;  // IP6T_SO_ORIGINAL_DST; its header does not stand alone
 

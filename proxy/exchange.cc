@@ -14,6 +14,8 @@ namespace {
 
 // A model may think for minutes before its first byte: waits within an exchange are long.
 constexpr std::chrono::minutes kExchangeIdle{15};
+// How often we look whether the client is still there while its origin is silent.
+constexpr std::chrono::seconds kGlance{2};
 // For a client that was answered before it had sent its whole request.
 constexpr std::chrono::seconds kUploadLinger{10};
 
@@ -22,6 +24,18 @@ Clock::time_point in_exchange() { return Clock::now() + kExchangeIdle; }
 bool is_idempotent(std::string_view method) {
   constexpr std::array<std::string_view, 6> kMethods = {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"};
   return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
+}
+
+std::string_view why_no_more(const Result<size_t>& got) {
+  if (got) return oci::reason::kOriginProtocol;
+  switch (got.error().code()) {
+    case ETIMEDOUT:
+      return oci::reason::kTimeout;
+    case EPIPE:
+      return oci::reason::kClientClosed;
+    default:
+      return oci::reason::kOriginProtocol;
+  }
 }
 
 // An offer of cleartext HTTP/2 may be ignored (RFC 9110 section 7.8); Java and curl make it routinely.
@@ -381,6 +395,20 @@ asio::awaitable<void> Exchange::end_upload(OriginConnection& origin, bool is_ans
   }
 }
 
+// EPIPE: the client has gone meanwhile. A person who has cancelled a prompt does not want it answered.
+Task<size_t> Exchange::read_origin(OriginConnection& origin, std::span<char> room) {
+  Clock::time_point deadline = in_exchange();
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    Result<size_t> got = co_await origin.stream.read_some(room, std::min(deadline, now + kGlance));
+    if (got || got.error().code() != ETIMEDOUT) co_return got;
+    if (client_.is_gone()) co_return Error(EPIPE, "client is gone");
+    // A long upload is no silence.
+    if (is_uploading_ && !upload_ended_.is_open()) deadline = in_exchange();
+    if (now >= deadline) co_return got;
+  }
+}
+
 asio::awaitable<Exchange::Attempt> Exchange::relay_response(OriginConnection& origin, bool may_retry) {
   Buffer up(services_.blocks);
   ResponseHead response;
@@ -391,13 +419,10 @@ asio::awaitable<Exchange::Attempt> Exchange::relay_response(OriginConnection& or
     HeadStatus status = scanner.scan(up.view(), length, problem);
     while (status == HeadStatus::kIncomplete) {
       const std::span<char> room = up.room();
-      const Result<size_t> got = co_await origin.stream.read_some(room, in_exchange());
-      if (!got && got.error().code() == ETIMEDOUT && is_uploading_ && !upload_ended_.is_open()) continue;
+      const Result<size_t> got = co_await read_origin(origin, room);
       if (!got || *got == 0) {
         if (may_retry && up.empty() && !has_answered_) co_return Attempt::kRetry;
-        if (flow_.event.error.empty()) {
-          flow_.event.error = !got && got.error().code() == ETIMEDOUT ? oci::reason::kTimeout : oci::reason::kOriginProtocol;
-        }
+        if (flow_.event.error.empty()) flow_.event.error = why_no_more(got);
         co_return Attempt::kFailed;
       }
       up.filled(*got);
@@ -484,16 +509,14 @@ asio::awaitable<bool> Exchange::relay_body(OriginConnection& origin, Buffer& up,
   bool whole = false;
   while (!scanner.done()) {
     const std::span<char> room = up.room();
-    const Result<size_t> got = co_await origin.stream.read_some(room, in_exchange());
+    const Result<size_t> got = co_await read_origin(origin, room);
     size_t consumed = 0;
     pieces.clear();
     const bool ended = !got || *got == 0;
     if (ended) {
       // A TLS origin that lasts until close must say goodbye: without it the end may be cut off.
       whole = got.has_value() && scanner.complete_at_close();
-      if (!whole) {
-        flow_.event.error = !got && got.error().code() == ETIMEDOUT ? oci::reason::kTimeout : oci::reason::kOriginProtocol;
-      }
+      if (!whole) flow_.event.error = why_no_more(got);
     } else {
       up.filled(*got);
       if (scanner.scan(up.view(), consumed, pieces) == BodyStatus::kBad) {

@@ -58,6 +58,7 @@ class Exchange {
   [[nodiscard]] asio::awaitable<Attempt> relay_response(OriginConnection& origin, bool may_retry);
   [[nodiscard]] asio::awaitable<bool> relay_body(OriginConnection& origin, Buffer& up, BodyScanner scanner,
                                                  StreamRedactor redactor);
+  [[nodiscard]] Task<size_t> read_origin(OriginConnection& origin, std::span<char> room);
   [[nodiscard]] asio::awaitable<void> upload(OriginConnection& origin);
   [[nodiscard]] asio::awaitable<void> end_upload(OriginConnection& origin, bool is_answered);
 

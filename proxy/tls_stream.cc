@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -283,6 +284,13 @@ void Stream::close(bool with_reset) {
 void Stream::cancel_reads() {
   read_wait_.canceled = true;
   descriptor_.cancel();
+}
+
+bool Stream::is_gone() {
+  if (!descriptor_.is_open()) return true;
+  struct pollfd entry = {descriptor_.native_handle(), POLLRDHUP, 0};
+  if (::poll(&entry, 1, 0) <= 0) return false;
+  return (entry.revents & (POLLERR | POLLHUP)) != 0 || (ssl_ != nullptr && (entry.revents & POLLRDHUP) != 0);
 }
 
 bool Stream::is_quiet() {

@@ -57,6 +57,10 @@ class Stream final : public Watched {
   // A kept connection on which nothing has come: not closed by the peer, no stray bytes.
   [[nodiscard]] bool is_quiet();
 
+  // The peer has closed: TLS, in either direction; plain TCP, both (half a close is how some clients end
+  // their request).
+  [[nodiscard]] bool is_gone();
+
   [[nodiscard]] int fd() { return descriptor_.native_handle(); }
   // TCP payload, TLS included. What lies unread in the kernel counts as received.
   [[nodiscard]] uint64_t bytes_received();

@@ -434,6 +434,14 @@ class Inspection(Case):
         self.assertEqual(self.flow(path="/upload", error="client_closed")["state"], "inspected")
 
 
+    def test_a_client_that_cancels_a_silent_answer_ends_it(self):
+        client = self.client()
+        client.send(b"GET /hang?cancel HTTP/1.1\r\nHost: ok.test\r\n\r\n")
+        time.sleep(0.2)
+        client.socket.close()
+        self.assertLess(self.flow(path="/hang?cancel", error="client_closed")["duration_ms"], 10000)
+
+
 class Refusals(Case):
     def refused(self, client, text, status, reason):
         got, head, body = client.request(text)
@@ -504,6 +512,13 @@ class Refusals(Case):
         self.assertEqual(client.answer()[0], 400)
         client.close()
         self.blocked(reason="bad_request", path="/upload")
+
+    def test_a_refused_upload_gets_its_page(self):
+        client = self.client("evil.test")
+        size = 5 << 20
+        client.send(f"POST / HTTP/1.1\r\nHost: evil.test\r\nContent-Length: {size}\r\n\r\n".encode() + bytes(size))
+        self.assertEqual(client.answer()[0], 403)
+        client.close()
 
     def test_upgrades_and_connect_are_refused_with_a_page(self):
         client = self.client()
