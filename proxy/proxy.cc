@@ -82,11 +82,14 @@ Result<void> Proxy::build(oci::ProxyConfig& config, ProxyFiles files) {
 void Proxy::watch_log() {
   if (is_watching_log_) return;
   is_watching_log_ = true;
-  log::error("the log cannot be written: nothing new is served until it can");
+  if (!has_log_trouble_) log::error("the log cannot be written: nothing new is served until it can");
+  has_log_trouble_ = true;
   log_timer_.expires_after(kLogRetry);
   log_timer_.async_wait([this](const boost::system::error_code& stopped) {
     is_watching_log_ = false;
-    if (!stopped && !writer_.retry()) watch_log();
+    if (stopped) return;
+    has_log_trouble_ = !writer_.retry();
+    if (has_log_trouble_) watch_log();
   });
 }
 

@@ -61,6 +61,7 @@ class Proxy {
   std::vector<std::unique_ptr<Listener>> listeners_;
   asio::steady_timer log_timer_;
   bool is_watching_log_ = false;
+  bool has_log_trouble_ = false;  // told once
 };
 
 }  // namespace leash::proxy

@@ -4,6 +4,7 @@ what the logs say. Run as: proxy_test.py PATH_OF_LEASH_PROXY
 import base64
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -217,6 +218,10 @@ class House:
 def setUpModule():
     global HOUSE
     HOUSE = House()
+
+
+def tearDownModule():
+    shutil.rmtree(HOUSE.directory)
 
 
 class Case(unittest.TestCase):
