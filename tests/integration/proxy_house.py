@@ -284,7 +284,7 @@ class Proxy:
         answer = self.control.receive()
         if answer[0] != "configured":
             raise RuntimeError(answer)
-        self.control.send("network", {"onlink_networks": [], "never_destinations": []})
+        self.control.send("network", {"onlink_networks": [], "never_destinations": [], "has_engine_dns": False})
         listeners = []
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
             listener = socket.socket(family)
