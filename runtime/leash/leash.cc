@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "base/sys.h"
 #include "runtime/leash/error_text.h"
@@ -80,6 +81,16 @@ void join_network_of(NamespacePlan& namespaces, Fd network) {
   for (JoinedNamespace& joined : namespaces.joined) {
     if (joined.type == oci::NamespaceType::kNetwork) joined.fd = std::move(network);
   }
+}
+
+// Until init has been locked in, at start, its network namespace is the engine's, with a way out: nobody
+// may follow it in there. It never goes back, so that a look is enough.
+Result<void> check_locked_in(const Container& container) {
+  TRY(const std::string text, file::read(oci::registry_directory() + "/" + container.record.id + "/container.json"));
+  TRY(const oci::RegistryEntry entry, oci::parse_registry_entry(text));
+  const uint64_t network = namespace_inode(container.record.init_pid, "net");
+  if (network != 0 && network == entry.n2_inode) return {};
+  return Error(EAGAIN, "cannot exec in a container whose network is not locked in yet: start it first");
 }
 
 }  // namespace
@@ -200,6 +211,7 @@ Result<void> Leash::commit() {
 Result<void> confine_exec(const Container& container, const oci::Config& config, std::vector<std::string>& env,
                           SeccompFilter& floor, CapabilitySets& capabilities) {
   return lock_in_step([&]() -> Result<void> {
+    TRY_VOID(check_locked_in(container));
     TRY(oci::PrepareReply reply, prepare_exec(container, env));
     wipe(env);
     env = std::move(reply.env);

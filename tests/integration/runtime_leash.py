@@ -85,6 +85,16 @@ def exec_capabilities():
             equal(int(line.split()[1], 16) & ~int(bounding, 16), 0, line)
 
 
+@check("nobody enters a created container: its network is not locked in yet", leashed=True)
+def exec_before_start():
+    with created("sleep", "1000"):
+        done = call("exec", "leash-keys", "readlink", "/proc/self/ns/net")
+        equal((done.code, done.out), (255, ""))
+        contains(done.err, "not locked in yet")
+        call("start", "leash-keys").ok()
+        call("exec", "leash-keys", "true").ok()
+
+
 @check("a shim that cannot be started is an error that no engine takes for the program's", leashed=True)
 def no_shim():
     with tempfile.TemporaryDirectory(dir=ROOT) as alone, Bundle("echo", "NEVER") as bundle:
@@ -152,9 +162,11 @@ def leashed_network():
         def change(config):
             config["linux"]["namespaces"] = [space for space in config["linux"]["namespaces"] if space["type"] != "network"]
             config["linux"]["namespaces"].append({"type": "network", "path": f"/proc/{pid}/ns/net"})
-        with created("readlink", "/proc/self/ns/net", change=change, name="leash-member") as (_, output):
+        with created("sh", "-c", "readlink /proc/self/ns/net; exec sleep 1000", change=change, name="leash-member") as (_, output):
             call("start", "leash-member").ok()
-            equal(checks.eventually(lambda: open(output).read().strip()), os.readlink(f"/proc/{pid}/ns/net"))
+            inside = os.readlink(f"/proc/{pid}/ns/net")
+            equal(checks.eventually(lambda: open(output).read().strip()), inside)
+            equal(call("exec", "leash-member", "readlink", "/proc/self/ns/net").ok().out.strip(), inside)
 
 
 if __name__ == "__main__":
