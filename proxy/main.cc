@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "proxy/confine.h"
 #include "proxy/control.h"
 #include "proxy/gate.h"
 
@@ -19,6 +20,10 @@ constexpr int kControlFd = 3;
 int main() {
   // Before the first secret arrives: no ptrace, no core dump, no /proc/PID/mem for our own uid.
   if (::prctl(PR_SET_DUMPABLE, 0) < 0) return EXIT_FAILURE;
+  if (const auto confined = leash::proxy::confine_self(); !confined) {
+    leash::log::error(confined.error().message());
+    return EXIT_FAILURE;
+  }
   ::signal(SIGPIPE, SIG_IGN);
   leash::proxy::asio::io_context context(1);
   leash::proxy::Control control(context, leash::Channel(leash::Fd(kControlFd)));

@@ -795,6 +795,8 @@ class Failures(unittest.TestCase):
         self.assertEqual(os.stat(f"/proc/{proxy.process.pid}/environ").st_uid, 0)
         with open(f"/proc/{proxy.process.pid}/limits"):
             pass
+        with open(f"/proc/{proxy.process.pid}/status") as status:
+            self.assertIn("Seccomp:\t2", status.read())  # proxy/confine.h
         proxy.stop()
         self.assertEqual(proxy.process.returncode, 0)
 
