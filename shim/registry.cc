@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cctype>
 #include <cstring>
+#include <thread>
 
 #include "base/file.h"
 #include "base/sys.h"
@@ -83,7 +85,13 @@ Result<RegistryDirectory> RegistryDirectory::lock(const std::string& container_i
 Result<RegistryDirectory> RegistryDirectory::claim(const std::string& container_id) { return lock(container_id, true); }
 
 Result<RegistryDirectory> RegistryDirectory::claim_left_over(const std::string& container_id) {
-  return lock(container_id, false);
+  // Whoever holds it does not listen (any more, or yet): a shim whose create was killed, on its way out.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (true) {
+    auto locked = lock(container_id, false);
+    if (locked || locked.error().code() != EBUSY || std::chrono::steady_clock::now() > deadline) return locked;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 Result<Fd> RegistryDirectory::listen() const {

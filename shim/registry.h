@@ -31,7 +31,7 @@ class RegistryDirectory {
 
   // Makes or takes over the directory and locks it. EBUSY: a living shim has it.
   [[nodiscard]] static Result<RegistryDirectory> claim(const std::string& container_id);
-  // The same, but only if there is a directory: ENOENT otherwise.
+  // The same, but only if there is a directory: ENOENT otherwise. A shim that is ending is waited for, up to 5 s.
   [[nodiscard]] static Result<RegistryDirectory> claim_left_over(const std::string& container_id);
 
   [[nodiscard]] bool valid() const { return lock_.valid(); }

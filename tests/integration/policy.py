@@ -17,7 +17,7 @@ def curl(container, url, *flags):
 
 @check("the bind mount at /etc/leash/policy.yaml is the policy, and is not in the container", leashed=True)
 def _():
-    with Container(*with_policy("allow: [other.test]\n"), DEMO, "sleep", "600") as container:
+    with Container(*with_policy("allow: [other.test]\n"), TEST, "sleep", "600") as container:
         contains(curl(container, "https://other.test/").out, " 200")
         that(" 200" not in curl(container, "https://ok.test/").out)
         that(container.exec("cat", "/etc/leash/policy.yaml").code != 0)
@@ -26,7 +26,7 @@ def _():
 
 @check("without one the runtime's --policy holds", leashed=True)
 def _():
-    with Container(DEMO, "sleep", "600") as container:
+    with Container(TEST, "sleep", "600") as container:
         contains(curl(container, "https://ok.test/").out, " 200")
         that(" 200" not in curl(container, "https://other.test/").out)
 
@@ -35,7 +35,7 @@ def _():
 def _():
     key = "sk-ant-api03-" + "K" * 80 + "-AAAAAAAA"
     origin = Records("origin")
-    with Container("-e", f"ANTHROPIC_API_KEY={key}", DEMO, "sleep", "600", runtime="leash-built-in") as container:
+    with Container("-e", f"ANTHROPIC_API_KEY={key}", TEST, "sleep", "600", runtime="leash-built-in") as container:
         that(key not in container.exec("env").out)
         contains(container.exec("sh", "-c", "curl -s -m6 -H \"x-api-key: $ANTHROPIC_API_KEY\" https://api.anthropic.com/v1/x -w ' %{http_code}'").out, " 200")
         that([o for o in origin.find(target="/v1/x") if ["x-api-key", key] in o["headers"]], origin.lines())
@@ -44,7 +44,7 @@ def _():
 
 @check("nothing in the image or the environment chooses the policy", leashed=True)
 def _():
-    with Container("-e", "LEASH_POLICY=none", "-e", "LEASH_MODE=observe", "-l", "leash.policy=none", "-l", "leash.mode=observe", DEMO, "sleep", "600") as container:
+    with Container("-e", "LEASH_POLICY=none", "-e", "LEASH_MODE=observe", "-l", "leash.policy=none", "-l", "leash.mode=observe", TEST, "sleep", "600") as container:
         that(" 200" not in curl(container, "https://other.test/").out)
         container.exec("sh", "-c", "mkdir -p /etc/leash; echo 'mode: observe' >/etc/leash/policy.yaml")
         docker("restart", "-t", "0", container.id).ok()
@@ -72,7 +72,7 @@ BROKEN = {
     "a port that is none": ("allow:\n  - host: ok.test\n    ports: [70000]\n", ":3:13"),
     "broken YAML": ("allow: [ok.test\n", ":"),
     "a key twice": ("allow: [ok.test]\nallow: [evil.test]\n", ":2:"),
-    "a control that is not there": ("delay:\n  - {host: ok.test, for: 1s}\n", ":1:"),
+    "a control that is not there": ("delay:\n  - {host: ok.test, for: 1s}\n", ":2:"),
 }
 
 
@@ -100,7 +100,7 @@ def _():
 @check("methods and paths narrow a rule", leashed=True)
 def _():
     policy = "allow:\n  - host: ok.test\n    exact: true\n    methods: [GET, HEAD]\n    paths: ['/public/**']\n"
-    with Container(*with_policy(policy), DEMO, "sleep", "600") as container:
+    with Container(*with_policy(policy), TEST, "sleep", "600") as container:
         contains(curl(container, "https://ok.test/public/a?b=c").out, " 200")
         for url, flags, reason in (("https://ok.test/private", (), "path_not_allowed"), ("https://ok.test/public/a", ("-X", "POST"), "method_not_allowed"),
                                    ("https://ok.test/public/a", ("-X", "get"), None), ("https://ok.test/public/a", ("-X", "PROPFIND"), None)):
@@ -113,8 +113,8 @@ def _():
 
 @check("a string allows the host and its subdomains on 80 and 443 alone", leashed=True)
 def _():
-    with Container(*with_policy("allow: [ok.test]\n"), DEMO, "sleep", "600") as container:
-        for url in ("https://ok.test/", "https://a.b.ok.test/", "http://ok.test/"):
+    with Container(*with_policy("allow: [ok.test]\n"), TEST, "sleep", "600") as container:
+        for url in ("https://ok.test/", "https://sub.ok.test/", "http://ok.test/"):
             contains(curl(container, url).out, " 200", url)
         for url in ("https://notok.test/", "http://ok.test:8080/", "https://ok.test.evil.test/"):
             that(" 200" not in curl(container, url).out, url)
@@ -122,7 +122,7 @@ def _():
 
 @check("deny wins over allow", leashed=True)
 def _():
-    with Container(*with_policy("allow: [ok.test]\ndeny: [{host: secret.ok.test}]\n"), DEMO, "sleep", "600") as container:
+    with Container(*with_policy("allow: [ok.test]\ndeny: [{host: secret.ok.test}]\n"), TEST, "sleep", "600") as container:
         contains(curl(container, "https://ok.test/").out, " 200")
         ran = curl(container, "https://secret.ok.test/", "--resolve", "secret.ok.test:443:203.0.113.20")
         contains(ran.out, "host_denied", ran)
@@ -130,7 +130,7 @@ def _():
 
 @check("observe passes what enforce would block, says `observed`, and never `blocked`", leashed=True)
 def _():
-    with Container(*with_policy("mode: observe\nallow: [ok.test]\n"), DEMO, "sleep", "600") as container:
+    with Container(*with_policy("mode: observe\nallow: [ok.test]\n"), TEST, "sleep", "600") as container:
         contains(curl(container, "https://ok.test/known").out, " 200")
         contains(curl(container, "https://other.test/unknown").out, " 200")
         flows = eventually(lambda: [f for f in container.flows() if f.get("path") == "/unknown"], 5)
@@ -165,7 +165,7 @@ def _():
 
 @check("private: a rule that names the host opens a private destination, nothing else does", leashed=True)
 def _():
-    with Container(*with_policy("allow:\n  - {host: 10.0.0.5}\n  - mixed.test\n"), DEMO, "sleep", "600") as container:
+    with Container(*with_policy("allow:\n  - {host: 10.0.0.5}\n  - mixed.test\n"), TEST, "sleep", "600") as container:
         ran = curl(container, "http://10.0.0.5/")
         contains(ran.out, " 200", ran)
         that(" 200" not in curl(container, "http://10.0.0.6/").out)
@@ -175,7 +175,7 @@ def _():
 @check("leash policy explain says which rule decides and why", leashed=True)
 def _():
     policy = "allow:\n  - host: ok.test\n    methods: [GET]\n"
-    with Container(*with_policy(policy), DEMO, "sleep", "600") as container:
+    with Container(*with_policy(policy), TEST, "sleep", "600") as container:
         ran = run(f"{BIN}/leash", "policy", "explain", "--container", container.id[:12], "GET", "https://ok.test/x")
         contains(ran.out, "ok.test", ran)
         contains(ran.out.lower(), "allow", ran)

@@ -48,14 +48,24 @@ JSON
 engine_start() {
   mkdir -p "$LEASH_LAB_RUN/docker-config" "$LEASH_LAB_DATA"
   [ -e "$LEASH_LAB_RUN/docker-config/config.json" ] || echo '{}' >"$LEASH_LAB_RUN/docker-config/config.json"
-  rm -f "$LEASH_LAB_RUN/dockerd.pid"
-  # nsenter and not `ip netns exec`: the latter hides /sys/fs/cgroup behind a fresh sysfs.
-  start_in_ns "$LAB_ENGINE_NS" "$LEASH_LAB_RUN/engine.pid" "$LEASH_LAB_RUN/dockerd.log" \
-    dockerd --config-file "$LEASH_LAB_RUN/daemon.json"
-  wait_until 60 engine_docker version || {
-    tail -20 "$LEASH_LAB_RUN/dockerd.log" >&2
-    die "the private engine does not answer"
-  }
+  local attempt
+  # On a busy machine dockerd may give up on the containerd that it starts (15 seconds): again, then.
+  for attempt in 1 2 3; do
+    rm -f "$LEASH_LAB_RUN/dockerd.pid"
+    # nsenter and not `ip netns exec`: the latter hides /sys/fs/cgroup behind a fresh sysfs.
+    start_in_ns "$LAB_ENGINE_NS" "$LEASH_LAB_RUN/engine.pid" "$LEASH_LAB_RUN/dockerd.log" \
+      dockerd --config-file "$LEASH_LAB_RUN/daemon.json"
+    wait_until 90 engine_answered_or_ended || true
+    engine_docker version >/dev/null 2>&1 && return
+    end_by_pid_file "$LEASH_LAB_RUN/engine.pid" 5
+    end_by_pid_file "$LEASH_LAB_RUN/exec/containerd/containerd.pid" 5
+  done
+  tail -20 "$LEASH_LAB_RUN/dockerd.log" >&2
+  die "the private engine does not answer"
+}
+
+engine_answered_or_ended() {
+  engine_docker version || ! kill -0 "$(cat "$LEASH_LAB_RUN/engine.pid")"
 }
 
 engine_up() {
