@@ -20,7 +20,10 @@ step=0 agent='' failed=0
 
 title() { step=$((step + 1)); printf '\n%s%d. %s%s\n' "$bold" "$step" "$1" "$plain"; }
 look() { printf '   %sLook at:%s %s\n' "$green" "$plain" "$*"; }
-indent() { sed 's/^/   | /' | cut -c1-"${COLUMNS:-160}"; }
+width=$(stty size 2>/dev/null </dev/tty | cut -d' ' -f2 || true)
+[ "${width:-0}" -ge 60 ] || width=120
+indent() { fold -s -w $((width - 5)) | sed 's/^/   | /'; }
+table() { cut -c1-$((width - 5)) | sed 's/^/   | /'; }
 
 # inside COMMAND: a shell command in the leashed container, shown with what it prints, kept in $shown.
 inside() {
@@ -111,7 +114,7 @@ shown=$(origin_saw)
 printf '   %swhat the fake API received:%s\n' "$dim" "$plain"
 printf '%s\n' "$shown" | "$LAB_PYTHON" -c 'import json, sys; print("x-api-key:", dict((k.lower(), v) for k, v in json.load(sys.stdin)["headers"]).get("x-api-key"))' | indent
 expect "$real_key" "the fake API did not receive the real key"
-look "a placeholder inside, the real key at the API: the proxy puts it in, for that host only"
+look "a placeholder inside, the real key at the API: the proxy puts it in, for that host only (and takes it out of the echo above)"
 
 title "Python and Node trust the container's own authority too"
 inside 'python3 -c "import urllib.request as u; print(u.urlopen(\"https://api.anthropic.com/from-python\").status)"'
@@ -148,9 +151,9 @@ look "refused at once (no time-outs), and not a single frame on the bridge"
 
 title "What the operator sees"
 printf '   %s$ leash ps%s\n' "$dim" "$plain"
-"$LEASH_BIN/leash" ps 2>&1 | indent || true
+"$LEASH_BIN/leash" ps 2>&1 | table || true
 printf '   %s$ leash logs agent%s\n' "$dim" "$plain"
-{ "$LEASH_BIN/leash" logs "${agent:0:12}" 2>&1 || true; } | tail -12 | indent
+{ "$LEASH_BIN/leash" logs "${agent:0:12}" 2>&1 || true; } | tail -12 | table
 look "every connection in one of three states: inspected, passed, blocked"
 
 title "The same image under plain runc, to see the difference"
