@@ -66,16 +66,10 @@ Result<void> Proxy::build(oci::ProxyConfig& config, ProxyFiles files) {
   dns_log.blocked = [this](oci::BlockedEvent event) { flows_->write(std::move(event)); };
   dns_log.observed = [this](oci::FlowEvent event) { flows_->write(std::move(event)); };
   dns_ = std::make_unique<DnsServer>(context_.get_executor(), policy_, *resolver_, std::move(dns_log));
-  // Decoding a host's 140 roots takes OpenSSL 3.0 some 20 ms: after the answer, while the container is
-  // still being made. Until then, and if it fails, no origin is reached by TLS.
-  asio::post(context_, [this, pem = std::move(config.trust_store_pem)] {
-    Result<std::unique_ptr<ClientTls>> tls = ClientTls::create(pem);
-    if (!tls) {
-      log::error("trust store: " + tls.error().message());
-      return;
-    }
-    pool_->set_tls(std::move(tls).value());
-  });
+  // A trust store without a certificate is told, but no reason not to start: plain HTTP and DNS need none.
+  Result<std::unique_ptr<ClientTls>> tls = ClientTls::create(std::move(config.trust_store_pem));
+  if (tls) pool_->set_tls(std::move(tls).value());
+  else log::error("trust store: " + tls.error().message());
   return {};
 }
 

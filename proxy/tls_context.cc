@@ -1,9 +1,5 @@
 #include "proxy/tls_context.h"
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-
 #include <array>
 
 #include "proxy/origin_verify.h"
@@ -68,7 +64,7 @@ int ServerTls::choose_protocol(SSL*, const unsigned char** out, unsigned char* o
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-Result<std::unique_ptr<ClientTls>> ClientTls::create(std::string_view trust_store_pem) {
+Result<std::unique_ptr<ClientTls>> ClientTls::create(std::string trust_store_pem) {
   std::unique_ptr<ClientTls> client(new ClientTls());
   TRY(client->context_, new_context(TLS_client_method()));
   SSL_CTX* const context = client->context_.get();
@@ -78,18 +74,8 @@ Result<std::unique_ptr<ClientTls>> ClientTls::create(std::string_view trust_stor
   SSL_CTX_sess_set_new_cb(context, keep_session);
   SSL_CTX_set_app_data(context, client.get());
 
-  BIO* const bio = BIO_new_mem_buf(trust_store_pem.data(), static_cast<int>(trust_store_pem.size()));
-  X509_STORE* const store = SSL_CTX_get_cert_store(context);
-  size_t count = 0;
-  // Both forms, since a file may have "TRUSTED CERTIFICATE" blocks; one bad block is left out, as
-  // OpenSSL's own loader of directories does.
-  while (X509* const certificate = PEM_read_bio_X509_AUX(bio, nullptr, nullptr, nullptr)) {
-    if (X509_STORE_add_cert(store, certificate) == 1) ++count;
-    X509_free(certificate);
-  }
-  BIO_free(bio);
-  ERR_clear_error();
-  if (count == 0) return Error("trust store has no certificate");
+  TRY(client->roots_, RootStore::create(std::move(trust_store_pem)));
+  TRY_VOID(client->roots_->serve(SSL_CTX_get_cert_store(context)));
   return client;
 }
 

@@ -7,11 +7,11 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
 #include "base/result.h"
 #include "proxy/leaf_mint.h"
+#include "proxy/root_store.h"
 
 namespace leash::proxy {
 
@@ -42,7 +42,7 @@ class ServerTls {
 class ClientTls {
  public:
   // Trusts the certificates of `trust_store_pem` alone; an empty store is an error.
-  [[nodiscard]] static Result<std::unique_ptr<ClientTls>> create(std::string_view trust_store_pem);
+  [[nodiscard]] static Result<std::unique_ptr<ClientTls>> create(std::string trust_store_pem);
   ~ClientTls();
   ClientTls(const ClientTls&) = delete;
   ClientTls& operator=(const ClientTls&) = delete;
@@ -59,6 +59,7 @@ class ClientTls {
   ClientTls() = default;
   static int keep_session(SSL* ssl, SSL_SESSION* session);
 
+  std::unique_ptr<RootStore> roots_;  // outlives the context
   ContextPointer context_;
   std::unordered_map<std::string, SSL_SESSION*> sessions_;
 };
