@@ -159,12 +159,23 @@ Result<void> check_scheduler(const Scheduler& scheduler) {
   return {};
 }
 
+// (uid_t)-1 means "leave it as it is" to setresuid(2): such a process would stay root.
+Result<void> check_user(const User& user) {
+  constexpr uint32_t kHighest = 0x7fffffff;
+  const auto is_too_high = [](uint32_t number) { return number > kHighest; };
+  if (is_too_high(user.uid) || is_too_high(user.gid) || std::any_of(user.additional_gids.begin(), user.additional_gids.end(), is_too_high)) {
+    return invalid("unable to setup user: uids and gids must be in range 0-2147483647");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> validate_process(const Process& process) {
   if (process.cwd.empty()) return invalid("Cwd property must not be empty");
   if (process.cwd[0] != '/') return invalid("Cwd must be an absolute path");
   if (process.args.empty()) return invalid("args must not be empty");
+  TRY_VOID(check_user(process.user));
   if (process.scheduler) TRY_VOID(check_scheduler(*process.scheduler));
   if (process.io_priority && (process.io_priority->priority < 0 || process.io_priority->priority > 7)) {
     return invalid("invalid ioPriority.Priority: " + std::to_string(process.io_priority->priority));

@@ -6,7 +6,7 @@ using namespace leash;
 namespace {
 
 oci::Config valid() {
-  Result<oci::Config> config = oci::parse_config(oci::default_config(false, 0, 0));
+  Result<oci::Config> config = oci::parse_config(oci::default_config(false, true, 0, 0));
   REQUIRE(config);
   return std::move(config).value();
 }
@@ -33,6 +33,24 @@ TEST_CASE("validate: a container needs a process with args and an absolute cwd")
   CHECK(error_of(config) == "Cwd property must not be empty");
   config.process.reset();
   CHECK(error_of(config) == "process property must not be empty");
+}
+
+TEST_CASE("validate: a number that setresuid takes for 'no change' is no user") {
+  const std::string refused = "unable to setup user: uids and gids must be in range 0-2147483647";
+  for (uint32_t number : {0xffffffffu, 0x80000000u}) {
+    oci::Config config = valid();
+    config.process->user.uid = number;
+    CHECK(error_of(config) == refused);
+    config.process->user = {};
+    config.process->user.gid = number;
+    CHECK(error_of(config) == refused);
+    config.process->user = {};
+    config.process->user.additional_gids = {1, number};
+    CHECK(error_of(config) == refused);
+  }
+  oci::Config config = valid();
+  config.process->user.uid = config.process->user.gid = 0x7fffffff;
+  CHECK(error_of(config).empty());
 }
 
 TEST_CASE("validate: a namespace given twice is refused") {
