@@ -348,7 +348,8 @@ struct Config {
 // The same with another environment in its place.
 [[nodiscard]] Result<std::string> replace_environment(std::string_view json, const std::vector<std::string>& env);
 
-// The config.json that `spec` writes for a new bundle: the defaults that runc writes, indented by tabs.
-[[nodiscard]] std::string default_config(bool rootless, uint32_t host_uid, uint32_t host_gid);
+// The config.json that `spec` writes for a new bundle: the defaults that runc writes, indented by tabs. A
+// cgroup namespace belongs to them on hosts with cgroup v2 alone.
+[[nodiscard]] std::string default_config(bool rootless, bool has_cgroup_namespace, uint32_t host_uid, uint32_t host_gid);
 
 }  // namespace leash::oci

@@ -66,13 +66,14 @@ OrderedValue mounts(bool is_rootless) {
 
 }  // namespace
 
-std::string default_config(bool rootless, uint32_t host_uid, uint32_t host_gid) {
+std::string default_config(bool rootless, bool has_cgroup_namespace, uint32_t host_uid, uint32_t host_gid) {
   OrderedValue linux_part = OrderedValue::object();
   OrderedValue namespaces = OrderedValue::array();
   for (const char* type : {"pid", "network", "ipc", "uts", "mount", "cgroup", "user"}) {
     std::string_view word(type);
     // A rootless container has the host's network, and needs a user namespace for everything else.
     if (word == (rootless ? "network" : "user")) continue;
+    if (word == "cgroup" && !has_cgroup_namespace) continue;
     namespaces.push_back(object({{"type", type}}));
   }
   if (rootless) {

@@ -300,9 +300,26 @@ std::string Cgroup::directory(std::string_view controller) const {
   return {};
 }
 
+Result<void> Cgroup::check_unused() const {
+  std::vector<pid_t> pids;
+  bool is_there = false;
+  for (const oci::CgroupPath& entry : paths_) {
+    if (!is_directory(entry.path)) continue;
+    is_there = true;
+    TRY_VOID(add_pids(entry.path, pids));
+  }
+  if (!is_there) return {};
+  std::sort(pids.begin(), pids.end());
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  if (!pids.empty()) return Error(EBUSY, "container's cgroup is not empty: " + std::to_string(pids.size()) + " process(es) found");
+  TRY(const bool frozen, is_frozen());
+  if (frozen) return Error(EBUSY, "container's cgroup unexpectedly frozen");
+  return {};
+}
+
 Result<void> Cgroup::create(const oci::Resources& resources) {
   std::vector<std::string> made;  // in the order of their making
-  std::vector<std::string> found;
+  bool was_there = false;
   const bool wants_v2_limits = mode_ == CgroupMode::kV2 || !resources.hugepage_limits.empty();
 
   const auto make = [&](const oci::CgroupPath& entry, const std::string& mount_point) -> Result<void> {
@@ -316,7 +333,7 @@ Result<void> Cgroup::create(const oci::Resources& resources) {
         return {};
       }
       if (errno == EEXIST) {
-        found.push_back(entry.path);
+        was_there = true;
         return {};
       }
     }
@@ -329,7 +346,7 @@ Result<void> Cgroup::create(const oci::Resources& resources) {
       } else if (errno != EEXIST) {
         return Error::last_errno("mkdir '" + level + "'");
       } else if (end == std::string::npos) {
-        found.push_back(level);
+        was_there = true;
         if (is_cpuset) TRY_VOID(fill_cpuset(level));
       }
       if (end == std::string::npos) return {};
@@ -348,15 +365,8 @@ Result<void> Cgroup::create(const oci::Resources& resources) {
       }
       ++i;
     }
-    if (!found.empty()) {
-      std::vector<pid_t> pids;
-      for (const std::string& path : found) TRY_VOID(add_pids(path, pids));
-      std::sort(pids.begin(), pids.end());
-      pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
-      if (!pids.empty()) return Error(EBUSY, "container's cgroup is not empty: " + std::to_string(pids.size()) + " process(es) found");
-      TRY(const bool frozen, is_frozen());
-      if (frozen) return Error(EBUSY, "container's cgroup unexpectedly frozen");
-    }
+    // Again: somebody may have been quicker.
+    if (was_there) TRY_VOID(check_unused());
     if (!is_rootless_) {
       const auto rules = with_default_devices(resources.devices);
       if (mode_ == CgroupMode::kV2) {

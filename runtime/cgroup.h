@@ -60,9 +60,12 @@ class Cgroup {
   [[nodiscard]] const std::vector<oci::CgroupPath>& paths() const { return paths_; }
   [[nodiscard]] CgroupMode mode() const { return mode_; }
 
+  // A container gets a cgroup of its own: one that is there already and has processes, or is frozen, is
+  // somebody else's, and an error here. Asked before the paths are recorded, since what is recorded dies
+  // with the container.
+  [[nodiscard]] Result<void> check_unused() const;
   // Makes the directories and writes all limits and device rules (with the default devices of
-  // config-linux.md#default-devices). A container gets a cgroup of its own: one that is there already and
-  // has processes, or is frozen, is refused. On failure whatever was made is removed again.
+  // config-linux.md#default-devices). On failure whatever was made is removed again.
   [[nodiscard]] Result<void> create(const oci::Resources& resources);
   // Moves `pid` in. `sub_cgroups` is exec's --cgroup: "PATH" or (v1) "memory,cpu:PATH", below the
   // container's own. `init_pid`: on v2 a container that has made cgroups of its own may take no process in

@@ -235,12 +235,14 @@ Result<Launched> launch(const GlobalOptions& options, const LaunchRequest& given
   cgroup_request.use_systemd = options.use_systemd_cgroup;
   cgroup_request.is_rootless = options.is_rootless;
   TRY(undo.cgroup, Cgroup::plan(cgroup_request));
+  // Before they are written down as ours, and so as ours to kill: they may be another container's.
+  TRY_VOID(undo.cgroup.check_unused().context(kStarting));
   container.record.cgroups = undo.cgroup.paths();
   plan.cgroups = undo.cgroup.paths();
   // From here a killed create leaves enough for `delete --force` to find everything.
   TRY_VOID(container.save());
-  undo.has_cgroup = true;
   TRY_VOID(undo.cgroup.create(plan.config.linux.resources).context(kStarting));
+  undo.has_cgroup = true;
   // Below a leashed container's filter stands the floor, which has no foreign ABIs.
   TRY_VOID(compile_filters(plan, leash.is_on() ? SeccompAbis::kNativeOnly : SeccompAbis::kAsInProfile));
   TRY_VOID(leash.finish_plan(bundle, plan));

@@ -4,6 +4,7 @@
 
 #include "base/sys.h"
 #include "oci-spec/config.h"
+#include "runtime/cgroup.h"
 #include "runtime/command.h"
 
 namespace leash::runtime {
@@ -16,6 +17,7 @@ constexpr args::Flag kFlags[] = {
 };
 
 Result<int> spec(const GlobalOptions&, const args::Parsed& arguments) {
+  TRY(const CgroupHost host, CgroupHost::discover());
   const std::string bundle = arguments.value("bundle");
   const std::string path = bundle.empty() ? "config.json" : bundle + "/config.json";
   Result<Fd> file = sys::open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
@@ -23,7 +25,7 @@ Result<int> spec(const GlobalOptions&, const args::Parsed& arguments) {
     if (file.error().code() == EEXIST) return Error(EEXIST, "File config.json exists. Remove it first");
     return std::move(file).error();
   }
-  TRY_VOID(sys::write_all(file->get(), oci::default_config(arguments.is_set("rootless"), geteuid(), getegid())));
+  TRY_VOID(sys::write_all(file->get(), oci::default_config(arguments.is_set("rootless"), host.mode == CgroupMode::kV2, geteuid(), getegid())));
   return 0;
 }
 

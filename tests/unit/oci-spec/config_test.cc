@@ -179,7 +179,7 @@ TEST_CASE("config: a process document travels alone") {
 
 TEST_CASE("config: the template of `spec` can be run, also rootless") {
   for (bool rootless : {false, true}) {
-    Result<oci::Config> config = oci::parse_config(oci::default_config(rootless, 1000, 100));
+    Result<oci::Config> config = oci::parse_config(oci::default_config(rootless, true, 1000, 100));
     REQUIRE(config);
     CHECK(oci::validate_for_create(*config));
     CHECK((config->linux.find_namespace(oci::NamespaceType::kUser) != nullptr) == rootless);
@@ -187,6 +187,8 @@ TEST_CASE("config: the template of `spec` can be run, also rootless") {
     CHECK(config->linux.uid_mappings.size() == (rootless ? 1u : 0u));
     CHECK(config->process->rlimits.at(0).hard == 1024);
   }
+  const std::string on_v1 = oci::default_config(false, false, 0, 0);
+  CHECK(oci::parse_config(on_v1)->linux.find_namespace(oci::NamespaceType::kCgroup) == nullptr);
 }
 
 TEST_CASE("config: a redacted document has everything but the environment") {

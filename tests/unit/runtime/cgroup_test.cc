@@ -155,6 +155,7 @@ TEST_CASE("cgroup: one with processes is refused, one that is empty is taken") {
   Result<void> outcome = again.cgroup.create({});
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().message() == "container's cgroup is not empty: 1 process(es) found");
+  CHECK_FALSE(again.cgroup.check_unused());
 }
 
 TEST_CASE("cgroup: limits are in the kernel's files") {
