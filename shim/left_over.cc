@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <sstream>
 
 #include "base/file.h"
@@ -15,6 +17,8 @@
 namespace leash::shim {
 
 namespace {
+
+constexpr std::chrono::seconds kTimeToEnd{6};
 
 // A namespace that outlived the container has a name: a bind mount of nsfs (podman, `ip netns`).
 Result<void> remove_guard_of(uint64_t n1_inode) {
@@ -71,6 +75,12 @@ Result<void> clear_left_over(const RegistryDirectory& directory, const std::stri
 
 Result<void> clean_up(const std::string& container_id) {
   auto directory = RegistryDirectory::claim_left_over(container_id);
+  // Its create was killed: it is on its way out, and answers no more or not yet.
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToEnd;
+  while (!directory && directory.error().code() == EBUSY && std::chrono::steady_clock::now() < deadline) {
+    ::usleep(5000);
+    directory = RegistryDirectory::claim_left_over(container_id);
+  }
   if (!directory) {
     if (directory.error().code() == ENOENT) {
       // Or it was killed between the two steps of giving up its directory.

@@ -94,7 +94,8 @@ void Shim::on_runtime() {
 
 void Shim::fail_create(const Error& reason) {
   if (state_ == State::kFinished) return;
-  note("create: " + reason.message());
+  // A create that was killed has nobody left to tell, and its container no log.
+  if (reason.code() != EPIPE && reason.code() != ECONNRESET) note("create: " + reason.message());
   (void)runtime_.send("failed", for_engine(reason.message()));
   finish();
 }
