@@ -117,6 +117,12 @@ Result<Fd> receive_console(int socket_fd) {
   std::memcpy(&fd, CMSG_DATA(item), sizeof fd);
   struct winsize window = {};
   if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &window) == 0) ::ioctl(fd, TIOCSWINSZ, &window);
+  // What goes on to a file or a pipe shall have the program's own newlines; a terminal of ours adds the CR.
+  struct termios settings = {};
+  if (::tcgetattr(fd, &settings) == 0) {
+    settings.c_oflag &= ~static_cast<tcflag_t>(ONLCR);
+    ::tcsetattr(fd, TCSANOW, &settings);
+  }
   return Fd(fd);
 }
 

@@ -86,7 +86,7 @@ Result<std::string> become_ready(ExecPlan& plan, const Fd& host_proc) {
   TRY_VOID(check_capabilities(plan.capabilities));
   TRY_VOID(enter_directory(plan.process.cwd, plan.process.user));
   add_home(plan.process.env, plan.process.user.uid);
-  const FileIdentity identity(plan.process.user);
+  const FileIdentity identity(plan.process.user, plan.capabilities.effective);
   return find_executable(plan.process.args[0], plan.process.env);
 }
 

@@ -28,6 +28,7 @@ class RawTerminal {
     if (::tcgetattr(STDIN_FILENO, &raw) < 0) return;
     before_ = raw;
     ::cfmakeraw(&raw);
+    raw.c_oflag |= OPOST;  // the newlines that the container's no longer turns into CR LF
     ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
   }
   ~RawTerminal() {

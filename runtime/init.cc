@@ -184,7 +184,7 @@ Result<std::string> find_program(InitPlan& plan) {
   TRY_VOID(check_capabilities(plan.capabilities));
   TRY_VOID(enter_directory(process.cwd, process.user));
   add_home(process.env, process.user.uid);
-  const FileIdentity identity(process.user);
+  const FileIdentity identity(process.user, plan.capabilities.effective);
   return find_executable(process.args[0], process.env);
 }
 

@@ -194,10 +194,18 @@ Result<void> enter_directory(const std::string& cwd, const oci::User& user) {
   return {};
 }
 
-FileIdentity::FileIdentity(const oci::User& user)
+FileIdentity::FileIdentity(const oci::User& user, uint64_t effective)
     : uid_before_(-1), gid_before_(-1) {
   gid_before_ = ::setfsgid(user.gid);
   uid_before_ = ::setfsuid(user.uid);
+  // setfsuid away from 0 has cleared these; what the process will have decides what it can open.
+  constexpr uint64_t kOfFiles = (uint64_t{1} << CAP_DAC_OVERRIDE) | (uint64_t{1} << CAP_DAC_READ_SEARCH);
+  if (user.uid == 0 || (effective & kOfFiles) == 0) return;
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<struct __user_cap_data_struct, 2> data{};
+  if (::syscall(SYS_capget, &header, data.data()) < 0) return;
+  data[0].effective |= static_cast<uint32_t>(effective & kOfFiles) & data[0].permitted;
+  ::syscall(SYS_capset, &header, data.data());
 }
 
 FileIdentity::~FileIdentity() {

@@ -30,10 +30,10 @@ namespace leash::runtime {
 // place in the container (CVE-2024-21626).
 [[nodiscard]] Result<void> enter_directory(const std::string& cwd, const oci::User& user);
 
-// While it lives, file access is checked as for that user (setfsuid(2)).
+// While it lives, file access is checked as for that user (setfsuid(2)) with those effective capabilities.
 class FileIdentity {
  public:
-  explicit FileIdentity(const oci::User& user);
+  explicit FileIdentity(const oci::User& user, uint64_t effective = 0);
   ~FileIdentity();
   FileIdentity(const FileIdentity&) = delete;
   FileIdentity& operator=(const FileIdentity&) = delete;

@@ -1,4 +1,6 @@
 // leash-runtime kill: a signal to the container's init, or to all of its processes.
+#include <signal.h>
+
 #include "base/sys.h"
 #include "runtime/cgroup.h"
 #include "runtime/command.h"
@@ -20,6 +22,8 @@ Result<void> signal_init(const Container& container, int signal) {
   if (!pidfd || !container.is_alive()) return Error("container not running");
   auto sent = sys::pidfd_send_signal(pidfd->get(), signal);
   if (!sent) return Error::from_errno(sent.error().code(), "unable to signal init");
+  // What the freezer of v1 holds does not even die.
+  if (signal == SIGKILL && status == oci::Status::kPaused) return Cgroup::from_record(container.record.cgroups).thaw();
   return {};
 }
 

@@ -640,10 +640,49 @@ def foreground_terminal():
         equal((done.out.split(), done.code), (["/dev/pts/0"], 3))
 
 
+@check("a cgroup with another container's processes is refused, and they live on")
+def shared_cgroup():
+    with created("sleep", "1000", change=linux(cgroupsPath="/leash-oci-shared")) as pid:
+        done = ran("true", change=linux(cgroupsPath="/leash-oci-shared"))
+        if OURS:
+            equal(done.code, 1)
+            contains(done.err, "container's cgroup is not empty: 1 process(es) found")
+        equal(json.loads(call("state", "c").ok().out)["status"], "running")
+        that(os.path.exists(f"/proc/{pid}"))
+
+
+@check("SIGKILL ends a paused container")
+def kill_paused():
+    with created("sleep", "1000"):
+        call("pause", "c").ok()
+        call("kill", "c", "KILL").ok()
+        eventually(lambda: json.loads(call("state", "c").out)["status"] == "stopped", 5)
+
+
+@check("a user that may read everything can start what only root may")
+def executable_by_capability():
+    def prepare(bundle):
+        os.mkdir(f"{bundle.path}/rootfs/only-root")
+        shutil.copy(f"{bundle.path}/rootfs/bin/busybox", f"{bundle.path}/rootfs/only-root/busybox")
+        os.chmod(f"{bundle.path}/rootfs/only-root/busybox", 0o700)
+    def change(names):
+        def apply(config):
+            config["process"].update(args=["/only-root/busybox", "true"], user={"uid": 1000, "gid": 1000},
+                                     capabilities={kind: names for kind in ("bounding", "effective", "permitted")})
+        return apply
+    contains(ran("", prepare=prepare, change=change([])).err, "permission denied")
+    ran("", prepare=prepare, change=change(["CAP_DAC_OVERRIDE"])).ok()
+
+
 @check("a terminal without a console socket cannot be detached, a socket without a terminal is refused")
 def terminal_errors():
     contains(ran("", change=process(terminal=True), flags=["--detach"]).err, "cannot allocate tty if ")
     contains(ran("", flags=["--console-socket", "/nosuch"]).err, "cannot use console socket if ")
+
+
+@check("run's output through a terminal has the program's own newlines")
+def own_newlines():
+    equal(ran("echo one; echo two", change=process(terminal=True)).out, "one\ntwo\n")
 
 
 # ---- hooks ----
