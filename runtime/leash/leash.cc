@@ -63,6 +63,19 @@ oci::PrepareRequest prepare_request(const GlobalOptions& options, const Bundle& 
   return request;
 }
 
+// The engine's own environment goes on to the shim, where a policy may take a key from it (`from: host-env`),
+// but for what would change how the shim is loaded and what it trusts.
+std::vector<std::string> shim_environment() {
+  static constexpr std::array<std::string_view, 7> kLeftOut = {"PATH=", "LD_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_", "CTLOG_"};
+  std::vector<std::string> environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const bool is_left_out = std::any_of(kLeftOut.begin(), kLeftOut.end(), [&](std::string_view name) { return text.starts_with(name); });
+    if (!is_left_out) environment.emplace_back(text);
+  }
+  return environment;
+}
+
 // The namespace that the container starts in: the one its engine has wired, or will.
 Result<Fd> engine_network(const oci::NetworkKind kind, const NamespacePlan& namespaces, pid_t init_pid) {
   switch (kind) {
@@ -108,8 +121,10 @@ Leash::~Leash() {
 Result<void> Leash::start_shim(const GlobalOptions& options, const std::string& container_id) {
   TRY(auto ends, Channel::pair());
   const std::string path = options.program_directory + "/leash-shim";
-  TRY_VOID(process::spawn_daemon(path, {"leash-shim", container_id}, {"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
-                                 {{ends.second.fd(), 3}}));
+  std::vector<std::string> environment = shim_environment();
+  auto spawned = process::spawn_daemon(path, {"leash-shim", container_id}, environment, {{ends.second.fd(), 3}});
+  wipe(environment);
+  if (!spawned) return std::move(spawned).error();
   shim_ = std::move(ends.first);
   return {};
 }

@@ -75,6 +75,18 @@ def placeholder():
         equal(call("exec", "--env", f"ANTHROPIC_API_KEY={KEY}", "leash-keys", "sh", "-c", "echo $ANTHROPIC_API_KEY").ok().out.strip(), seen)
 
 
+@check("a key that the policy takes from the host's environment is a placeholder inside", leashed=True)
+def key_from_host():
+    text = "secrets: [{env: API_KEY, hosts: [api.anthropic.com], from: {host-env: LEASH_TEST_KEY}}]"
+    policy = checks.policy_file(text)
+    with Bundle("sh", "-c", "echo $API_KEY") as bundle:
+        arguments = ("--policy", policy, "run", "--bundle", bundle.path, "leash-host-key")
+        missing = call(*arguments)
+        that(missing.code != 0 and "LEASH_TEST_KEY" in missing.err, missing)
+        seen = call(*arguments, env={"LEASH_TEST_KEY": KEY}).ok().out.strip()
+        that(seen.startswith("sk-ant-api03-") and PIECE.decode() not in seen and len(seen) == len(KEY), seen)
+
+
 @check("exec gets no capability that the container was not given", leashed=True)
 def exec_capabilities():
     with created("sleep", "1000") as (pid, _):
