@@ -22,9 +22,10 @@ bool is_listed(const Header& header, const std::vector<std::string>& names) {
                      [&](const std::string& name) { return equals_ignoring_case(header.name, name); });
 }
 
+// Also the usual ones when the policy lists others: an API may take either.
 bool is_credential(const Header& header, const Secret& secret) {
-  if (!secret.headers.empty()) return is_listed(header, secret.headers);
-  return std::any_of(kCredentialHeaders.begin(), kCredentialHeaders.end(),
+  return is_listed(header, secret.headers) ||
+         std::any_of(kCredentialHeaders.begin(), kCredentialHeaders.end(),
                      [&](std::string_view name) { return equals_ignoring_case(header.name, name); });
 }
 
@@ -40,13 +41,29 @@ std::string basic_credentials(const Header& header) {
   return base64_decode(header.value.substr(kScheme.size())).value_or(std::string());
 }
 
+// A parameter's name as the origin reads it: "k%65y" is "key".
+std::string plain_name(std::string_view text) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  std::string name;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? digit(text[i + 2]) : -1;
+    if (low >= 0) i += 2;
+    const char c = low >= 0 ? static_cast<char>(high * 16 + low) : text[i];
+    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  }
+  return name;
+}
+
 bool query_has_credential(std::string_view target) {
   const size_t mark = target.find('?');
   if (mark == std::string_view::npos) return false;
   std::string_view query = target.substr(mark + 1);
   while (!query.empty()) {
     const size_t end = query.find('&');
-    const std::string_view name = query.substr(0, std::min(query.find('='), end));
+    const std::string name = plain_name(query.substr(0, std::min(query.find('='), end)));
     if (std::find(kCredentialParameters.begin(), kCredentialParameters.end(), name) != kCredentialParameters.end()) {
       return true;
     }
@@ -90,10 +107,19 @@ bool head_has(const RequestHead& head, const Secret& secret) {
   });
 }
 
+// The placeholder alone, or behind one word ("Bearer"): beside another credential it would be a fig leaf.
+bool is_placeholder_alone(std::string_view value, std::string_view placeholder) {
+  if (!value.ends_with(placeholder)) return false;
+  value.remove_suffix(placeholder.size());
+  const size_t word = std::min(value.find(' '), value.size());
+  return value.find_first_not_of(' ', word) == std::string_view::npos && (value.empty() || word < value.size());
+}
+
 bool is_foreign(const Header& header, std::string_view host, const SecretStore& store) {
   const std::string basic = basic_credentials(header);
   return std::none_of(store.all().begin(), store.all().end(), [&](const Secret& secret) {
-    return secret.is_for(host) && (contains(header.value, secret.placeholder) || contains(basic, secret.placeholder));
+    return secret.is_for(host) &&
+           (is_placeholder_alone(header.value, secret.placeholder) || contains(basic, secret.placeholder));
   });
 }
 

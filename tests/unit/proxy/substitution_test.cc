@@ -94,6 +94,23 @@ TEST_CASE("substitution: an exclusive host takes no other credential") {
   CHECK(run("x-api-key: " + std::string(kPlaceholder) + "\r\n", "api.test", true, secrets).refused.empty());
   CHECK(run("x-api-key: sk-attacker\r\n", "other.test", true, secrets).refused.empty());
   CHECK(run("", "api.test", true, secrets).refused.empty());
+  CHECK(run("Authorization: Bearer " + std::string(kPlaceholder) + "\r\n", "api.test", true, secrets).refused.empty());
+}
+
+TEST_CASE("substitution: an exclusive host takes no other credential behind a fig leaf") {
+  const std::string placeholder = kPlaceholder;
+  const SecretStore any = store({}, true);
+  for (const std::string& value : {"Bearer sk-attacker " + placeholder, "Bearer " + placeholder + " sk-attacker", "sk-attacker" + placeholder,
+                                   "Bearer sk-attacker," + placeholder}) {
+    INFO(value);
+    CHECK(run("Authorization: " + value + "\r\n", "api.test", true, any).refused == oci::reason::kForeignCredential);
+  }
+  for (const std::string name : {"k%65y", "KEY", "%6B%65%79", "a=1&access%5Ftoken"}) {
+    INFO(name);
+    CHECK(run("", "api.test", true, any, "/v1?" + name + "=AIza").refused == oci::reason::kForeignCredential);
+  }
+  const SecretStore listed = store({"x-api-key"}, true);
+  CHECK(run("Authorization: Bearer sk-attacker\r\n", "api.test", true, listed).refused == oci::reason::kForeignCredential);
 }
 
 }  // namespace leash::proxy
