@@ -258,7 +258,8 @@ Verdict judge_plain(const Policy& policy, std::span<const std::string> names, co
 }
 
 Verdict judge_request(const Policy& policy, const RequestFacts& facts) {
-  const UrlPath path = normalise_path(facts.target);
+  UrlPath path = normalise_path(facts.target);
+  if (facts.overrides_path) path.ambiguity = "a header names another path";
   Verdict verdict = judge_method_and_path(policy, facts, facts.method, path);
   if (!verdict.reason.empty()) return verdict;
   if (facts.is_upgrade) return miss(policy, reason::kUpgradeNotAllowed, verdict.rule);

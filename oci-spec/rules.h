@@ -68,6 +68,7 @@ struct RequestFacts {
   bool is_upgrade = false;  // asks for another protocol: refused in this version; in observe mode to be
                             // sent on as a plain request
   std::string_view method_override;  // X-HTTP-Method-Override and kin; empty if absent
+  bool overrides_path = false;       // X-Original-URL and kin: rules with paths cannot tell what is meant
 };
 [[nodiscard]] Verdict judge_request(const Policy& policy, const RequestFacts& facts);
 

@@ -49,13 +49,43 @@ bool bad(HeadProblem& problem, std::string_view text, int status = 400) {
   return false;
 }
 
-// "Content_Length" reaches some origins' programs as Content-Length (CGI's spelling of names).
-bool imitates(std::string_view name, std::string_view framing_name) {
-  if (name.size() != framing_name.size() || name.find('_') == std::string_view::npos) return false;
+// True of the name itself and of what reaches some origins' programs as it: CGI spells "-" and "_" alike.
+bool reads_as(std::string_view name, std::string_view known) {
+  if (name.size() != known.size()) return false;
   for (size_t i = 0; i < name.size(); ++i) {
     const char c = name[i] == '_' ? '-' : lower(name[i]);
-    if (c != framing_name[i]) return false;
+    if (c != known[i]) return false;
   }
+  return true;
+}
+
+// "Content_Length" for Content-Length.
+bool imitates(std::string_view name, std::string_view framing_name) {
+  return reads_as(name, framing_name) && name.find('_') != std::string_view::npos;
+}
+
+// Headers by which frameworks carry out another method, or serve another path, than the request line's.
+bool read_overrides(const Header& header, RequestHead& head, HeadProblem& problem) {
+  switch (header.name.size()) {
+    case 13:
+      if (reads_as(header.name, "x-rewrite-url")) head.overrides_path = true;
+      if (!reads_as(header.name, "x-http-method")) return true;
+      break;
+    case 14:
+      if (reads_as(header.name, "x-original-url")) head.overrides_path = true;
+      return true;
+    case 17:
+      if (!reads_as(header.name, "x-method-override")) return true;
+      break;
+    case 22:
+      if (!reads_as(header.name, "x-http-method-override")) return true;
+      break;
+    default:
+      return true;
+  }
+  // With two of them we and the origin might obey different ones.
+  if (!head.method_override.empty()) return bad(problem, "more than one method override");
+  head.method_override = header.value;
   return true;
 }
 
@@ -313,17 +343,8 @@ bool parse_request_head(std::string_view bytes, RequestHead& head, HeadProblem& 
       case 7:
         if (equals_ignoring_case(header.name, "upgrade") && head.upgrade.empty()) head.upgrade = header.value;
         return true;
-      case 13:
-        if (equals_ignoring_case(header.name, "x-http-method")) head.method_override = header.value;
-        return true;
-      case 17:
-        if (equals_ignoring_case(header.name, "x-method-override")) head.method_override = header.value;
-        return true;
-      case 22:
-        if (equals_ignoring_case(header.name, "x-http-method-override")) head.method_override = header.value;
-        return true;
       default:
-        return true;
+        return read_overrides(header, head, problem);
     }
   });
   if (!read) return false;
@@ -351,7 +372,13 @@ bool parse_response_head(std::string_view bytes, ResponseHead& head, HeadProblem
   for (const char c : line.substr(12)) {
     if (!kValue[static_cast<uint8_t>(c)]) return bad(problem, "bad status line");
   }
-  return read_fields(bytes, line_end + 2, head, problem, [](const Header&) { return true; });
+  return read_fields(bytes, line_end + 2, head, problem, [&](const Header& header) {
+    if (header.name.size() == 16 && equals_ignoring_case(header.name, "content-encoding") && !header.value.empty() &&
+        !equals_ignoring_case(header.value, "identity")) {
+      head.is_encoded = true;
+    }
+    return true;
+  });
 }
 
 BodyKind RequestHead::body_kind() const {

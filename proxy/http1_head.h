@@ -45,7 +45,8 @@ struct RequestHead : MessageHead {
   std::string_view authority;  // of an absolute-form target or CONNECT, else empty
   std::string_view path;       // path and query, "/" if an absolute form has none; "*" for OPTIONS *
   std::string_view upgrade;    // value of the first Upgrade; empty if none
-  std::string_view method_override;
+  std::string_view method_override;  // value of X-HTTP-Method-Override and its like; empty if none
+  bool overrides_path = false;       // X-Original-URL and its like, which some origins route by
   bool expects_continue = false;
 
   [[nodiscard]] BodyKind body_kind() const;
@@ -53,6 +54,7 @@ struct RequestHead : MessageHead {
 
 struct ResponseHead : MessageHead {
   int status = 0;
+  bool is_encoded = false;  // a Content-Encoding, or several, that are not "identity"
 
   // RFC 9112 section 6.3.
   [[nodiscard]] BodyKind body_kind(bool to_head_request) const;

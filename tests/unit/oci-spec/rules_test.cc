@@ -156,6 +156,19 @@ TEST_CASE("rules: observe mode allows every miss and marks it, with the reason e
   }
 }
 
+TEST_CASE("rules: a header that names another path is refused where paths matter, and only there") {
+  const Policy policy = policy_of("allow:\n  - ok.test\n  - host: narrow.test\n    paths: [/pub/**]\n");
+  RequestFacts facts;
+  facts.method = "GET";
+  facts.port = 443;
+  facts.target = "/pub/a";
+  facts.overrides_path = true;
+  facts.host = "narrow.test";
+  CHECK(judge_request(policy, facts).reason == reason::kAmbiguousPath);
+  facts.host = "ok.test";
+  CHECK(judge_request(policy, facts).allowed);
+}
+
 TEST_CASE("rules: an upgrade is refused where the request itself is allowed") {
   const Policy policy = policy_of(kRules);
   RequestFacts facts;

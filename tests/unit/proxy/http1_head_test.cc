@@ -102,6 +102,8 @@ TEST_CASE("http1_head: what can be read in two ways is an error") {
       {"user in authority", "GET http://ok.test@evil.test/ HTTP/1.1\r\nHost: ok.test\r\n\r\n", 400},
       {"te in 1.0", "POST / HTTP/1.0\r\nHost: ok.test\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
       {"unknown expectation", request("Expect: magic\r\n"), 417},
+      {"two method overrides", request("X-HTTP-Method-Override: DELETE\r\nX-HTTP-Method: GET\r\n"), 400},
+      {"two spellings of an override", request("X_HTTP_Method_Override: DELETE\r\nX-HTTP-Method-Override: GET\r\n"), 400},
       {"head too large", request("X-A: " + std::string(70000, 'a') + "\r\n"), 431},
   };
   for (const Row& row : rows) {
@@ -132,6 +134,22 @@ TEST_CASE("http1_head: absolute form gives authority, scheme and path") {
   CHECK(head.authority == "evil.test:81");
   CHECK(head.scheme == "http");
   CHECK(head.path == "/p?q");
+}
+
+TEST_CASE("http1_head: what overrides method or path is seen in CGI's spelling as well") {
+  RequestHead head;
+  HeadProblem problem;
+  for (const char* const name : {"X-HTTP-Method-Override", "x_http_method_override", "X-HTTP_Method", "X_Method-Override"}) {
+    INFO(name);
+    REQUIRE(parse(request(std::string(name) + ": DELETE\r\n"), head, problem));
+    CHECK(head.method_override == "DELETE");
+    CHECK_FALSE(head.overrides_path);
+  }
+  for (const char* const name : {"X-Original-URL", "x_rewrite_url"}) {
+    INFO(name);
+    REQUIRE(parse(request(std::string(name) + ": /admin\r\n"), head, problem));
+    CHECK(head.overrides_path);
+  }
 }
 
 TEST_CASE("http1_head: connection lists are read, ignoring case") {
