@@ -118,6 +118,14 @@ void Exchange::collect_edits() {
       if (equals_ignoring_case(header.name, "connection")) edit_connection(header);
     }
   }
+  if (patterns_ != nullptr) {
+    // What comes back is searched for the value, and a compressed answer cannot be.
+    for (const Header& header : head_.headers) {
+      if (!equals_ignoring_case(header.name, "accept-encoding")) continue;
+      const size_t at = static_cast<size_t>(header.line.data() - head_.bytes.data());
+      edits_.push_back({at, header.line.size(), "Accept-Encoding: identity\r\n"});
+    }
+  }
   if (!head_.upgrade.empty()) {
     for (const Header& header : head_.headers) {
       if (equals_ignoring_case(header.name, "upgrade") || equals_ignoring_case(header.name, "http2-settings")) {
@@ -242,7 +250,8 @@ asio::awaitable<bool> Exchange::run(size_t head_length) {
     host_ = facts_.name;
   }
   const bool is_upgrade = !head_.upgrade.empty() && !is_only_h2c(head_.upgrade);
-  const oci::RequestFacts request = {head_.method, host_, facts_.port, head_.path, is_upgrade, head_.method_override};
+  const oci::RequestFacts request = {head_.method, host_, facts_.port, head_.path, is_upgrade,
+                                     head_.method_override, head_.overrides_path};
   const oci::Verdict verdict = oci::judge_request(services_.policy, request);
   flow_.judge(verdict, oci::layer::kHttp);
   if (flow_.is_blocked) co_return co_await refuse(403, verdict.reason);
@@ -260,8 +269,8 @@ asio::awaitable<bool> Exchange::run(size_t head_length) {
     } else {
       edits_ = std::move(substitution.edits);
       event.secrets = std::move(substitution.names);
-      patterns_ = services_.secrets.patterns_for(host_);
     }
+    patterns_ = services_.secrets.patterns_for(host_);
   }
   if (!facts_.failure.reason.empty()) {
     // What was found out at the handshake holds for this connection; a new one asks anew.
@@ -328,7 +337,8 @@ asio::awaitable<Exchange::Attempt> Exchange::attempt(OriginConnection& origin, b
     wants_keep_alive_ = false;
     OriginFailure failure;
     failure.reason = flow_.event.error == oci::reason::kTimeout ? oci::reason::kTimeout : oci::reason::kOriginProtocol;
-    failure.detail = "no valid answer from the origin";
+    failure.detail = encoded_answer_ ? "the answer is compressed though it was asked for plain: a secret in it would not be seen"
+                                     : "no valid answer from the origin";
     const bool ignored = co_await fail(std::move(failure));
     (void)ignored;
   }
@@ -436,7 +446,9 @@ asio::awaitable<Exchange::Attempt> Exchange::relay_response(OriginConnection& or
       co_return Attempt::kFailed;
     }
     if (response.status >= 200) break;
-    Result<void> written = co_await client_.write_all(response.bytes, in_exchange());
+    std::string interim(response.bytes);
+    if (patterns_ != nullptr) patterns_->replace(interim);
+    Result<void> written = co_await client_.write_all(interim, in_exchange());
     if (!written) {
       flow_.event.error = oci::reason::kClientClosed;
       co_return Attempt::kFailed;
@@ -445,6 +457,12 @@ asio::awaitable<Exchange::Attempt> Exchange::relay_response(OriginConnection& or
   }
   flow_.event.status = response.status;
   const BodyKind kind = response.body_kind(head_.method == "HEAD");
+  if (patterns_ != nullptr && kind != BodyKind::kNone && response.is_encoded) {
+    // It was asked not to: a value could come back unseen.
+    encoded_answer_ = true;
+    flow_.event.error = oci::reason::kOriginProtocol;
+    co_return Attempt::kFailed;
+  }
   client_reusable_ = wants_keep_alive_ && kind != BodyKind::kUntilClose && response.minor_version == 1;
   origin_reusable_ = response.keeps_alive() && kind != BodyKind::kUntilClose && head_.minor_version == 1;
 

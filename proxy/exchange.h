@@ -1,7 +1,7 @@
 // Exchange: one HTTP/1.1 request and its answer. The order is the point: parse strictly, agree on the
 // name, judge, look at credentials, reach the verified origin, and only then forward. What is forwarded
-// are the very bytes that were judged, but for hop-by-hop headers and placeholders; what comes back is
-// passed on as it comes, read by read.
+// are the very bytes that were judged, but for hop-by-hop headers, placeholders and, towards the hosts
+// of a secret, Accept-Encoding; what comes back is passed on as it comes, read by read.
 #pragma once
 
 #include <memory>
@@ -96,6 +96,7 @@ class Exchange {
   bool upload_stopped_ = false;
   HeadProblem upload_problem_;  // the body is malformed
 
+  bool encoded_answer_ = false;   // from an origin of a secret
   bool has_answered_ = false;     // the client has bytes of a final answer
   bool origin_reusable_ = false;
   bool client_reusable_ = false;

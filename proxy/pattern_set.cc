@@ -59,14 +59,29 @@ size_t PatternSet::replace(std::span<char> text) const {
 }
 
 size_t PatternSet::open_match(std::string_view text) const {
+  const Replacement* ignored = nullptr;
+  return open_match(text, ignored);
+}
+
+size_t PatternSet::open_match(std::string_view text, const Replacement*& whose) const {
   size_t longest = 0;
   for (const Replacement& item : replacements_) {
     const std::string_view pattern = item.pattern;
     for (size_t length = std::min(text.size(), pattern.size() - 1); length > longest; --length) {
-      if (text.substr(text.size() - length) == pattern.substr(0, length)) longest = length;
+      if (text.substr(text.size() - length) != pattern.substr(0, length)) continue;
+      longest = length;
+      whose = &item;
     }
   }
   return longest;
+}
+
+size_t PatternSet::replace_open_match(std::span<char> text) const {
+  const Replacement* whose = nullptr;
+  const size_t length = open_match({text.data(), text.size()}, whose);
+  if (length < kMinimum || std::memcmp(text.data() + text.size() - length, whose->replacement.data(), length) == 0) return 0;
+  std::memcpy(text.data() + text.size() - length, whose->replacement.data(), length);
+  return 1;
 }
 
 }  // namespace leash::proxy

@@ -32,8 +32,13 @@ class PatternSet {
   size_t replace(std::span<char> text) const;
   // Length of the longest end of `text` that is a proper beginning of a pattern.
   [[nodiscard]] size_t open_match(std::string_view text) const;
+  // For a text that ends for good: overwrites that end as well, if it has kMinimum bytes. A value cut
+  // short is still most of it.
+  size_t replace_open_match(std::span<char> text) const;
 
  private:
+  [[nodiscard]] size_t open_match(std::string_view text, const Replacement*& whose) const;
+
   std::vector<Replacement> replacements_;
   size_t window_ = 0;           // the shortest pattern
   std::vector<uint8_t> shift_;  // by a hash of two bytes: how far the window may move

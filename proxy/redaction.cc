@@ -5,6 +5,22 @@
 
 namespace leash::proxy {
 
+// Chunk extensions and trailers: an origin may echo there too. How many bytes at the end are to wait.
+size_t StreamRedactor::pass_framing(bool is_end) {
+  size_t position = 0;
+  for (const Piece& piece : pieces_) {
+    if (piece.offset >= position + PatternSet::kMinimum) {
+      count_ += patterns_->replace(std::span<char>(held_).subspan(position, piece.offset - position));
+    }
+    position = piece.offset + piece.length;
+  }
+  const std::span<char> last = std::span<char>(held_).subspan(position);
+  count_ += patterns_->replace(last);
+  if (!is_end) return patterns_->open_match({last.data(), last.size()});
+  count_ += patterns_->replace_open_match(last);
+  return 0;
+}
+
 void StreamRedactor::pass(std::string_view raw, const std::vector<Piece>& pieces, bool is_end, std::string& out) {
   if (idle()) {
     out.append(raw);
@@ -20,11 +36,13 @@ void StreamRedactor::pass(std::string_view raw, const std::vector<Piece>& pieces
   if (pieces_.size() == 1) {
     const std::span<char> text(held_.data() + pieces_[0].offset, pieces_[0].length);
     count_ += patterns_->replace(text);
+    if (is_end) count_ += patterns_->replace_open_match(text);
     keep_payload = patterns_->open_match({text.data(), text.size()});
   } else if (!pieces_.empty()) {
     std::string text;
     for (const Piece& piece : pieces_) text.append(held_, piece.offset, piece.length);
-    const size_t found = patterns_->replace(text);
+    size_t found = patterns_->replace(text);
+    if (is_end) found += patterns_->replace_open_match(text);
     count_ += found;
     size_t position = 0;
     for (const Piece& piece : pieces_) {
@@ -35,8 +53,9 @@ void StreamRedactor::pass(std::string_view raw, const std::vector<Piece>& pieces
   }
   if (is_end) keep_payload = 0;
 
-  // Everything goes on but the raw bytes from where the last `keep_payload` bytes of payload begin.
-  size_t cut = held_.size();
+  // Everything goes on but the raw bytes from where the last `keep_payload` bytes of payload begin, or
+  // from where what may become a value in the framing does.
+  size_t cut = held_.size() - pass_framing(is_end);
   std::vector<Piece> kept;
   for (size_t i = pieces_.size(); keep_payload > 0 && i-- > 0;) {
     const size_t length = std::min(keep_payload, pieces_[i].length);

@@ -26,6 +26,8 @@ class StreamRedactor {
   [[nodiscard]] size_t count() const { return count_; }
 
  private:
+  size_t pass_framing(bool is_end);
+
   std::shared_ptr<const PatternSet> patterns_;  // shared with the secret store, which may be changed by exec
   std::string held_;           // raw bytes that wait
   std::vector<Piece> pieces_;  // payload within held_

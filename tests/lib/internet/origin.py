@@ -8,10 +8,12 @@ They keep the head of each request as the bytes that came, because tests ask wha
   /sse/N                         N events, 50 ms apart        /hang            accepts and says nothing
   /garbage                       not HTTP                     /early           answers before the body is read
   /set-cookie, /hints            headers worth a look         anything else    an echo of the request, in JSON
+  /echo-in/PLACE                 the x-api-key header comes back in PLACE: gzip hints trailer extension header cut chunks
 
 A folder www/NAME makes NAME a static site (the package registries of the trust tests).
 """
 
+import gzip
 import hashlib
 import json
 import os
@@ -181,11 +183,35 @@ class Connection:
         elif first == "hints":
             send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
             self.reply(200, b"hinted\n")
+        elif first == "echo-in":
+            return self.echo_in(words[1], {k.lower(): v for k, v in headers})
         else:
             echo = {"scheme": self.scheme, "sni": self.sni, "method": method, "target": target,
                     "headers": headers, "body_size": body["size"], "body_sha256": body["hash"].hexdigest(),
                     "body": body["preview"].decode("latin-1")}
             self.reply(200, (json.dumps(echo) + "\n").encode(), "application/json", head_only=head_only)
+        return True
+
+    def echo_in(self, place, headers):
+        value, chunked = headers.get("x-api-key", "none"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        if place == "gzip":
+            # As servers that compress do: for those who ask for it, and a rude one for all.
+            encoded = "gzip" in headers.get("accept-encoding", "") or "x-rude" in headers
+            body = gzip.compress(value.encode()) if encoded else value.encode()
+            self.reply(200, body, extra=["Content-Encoding: gzip"] if encoded else [])
+        elif place == "hints":
+            self.stream.sendall(f"HTTP/1.1 103 Early Hints\r\nLink: </{value}>\r\n\r\n".encode())
+            self.reply(200, b"hinted\n")
+        elif place == "trailer":
+            self.stream.sendall(f"{chunked}2\r\nhi\r\n0\r\nX-Echo: {value}\r\n\r\n".encode())
+        elif place == "extension":
+            self.stream.sendall(f"{chunked}2;x={value}\r\nhi\r\n0\r\n\r\n".encode())
+        elif place == "header":
+            self.reply(200, b"see above\n", extra=[f"X-Echo: {value}"])
+        elif place == "cut":
+            self.reply(200, value[:-1].encode())
+        elif place == "chunks":
+            self.stream.sendall((chunked + "".join(f"1\r\n{c}\r\n" for c in value) + "0\r\n\r\n").encode())
         return True
 
     def static(self, host, path, head_only):

@@ -76,6 +76,30 @@ TEST_CASE("redaction: the value's base64, hexadecimal and percent forms are foun
   CHECK(patterns->replace(hex) == 1);
 }
 
+TEST_CASE("redaction: a value in a chunk extension or a trailer is replaced whatever the borders of reads") {
+  SecretStore secrets = store();
+  const auto message = [](const std::string& word) {
+    return "5;echo=\"" + word + "\"\r\nhello\r\n1\r\n \r\n0;" + word + "\r\nX-Echo: " + word + "\r\n\r\n";
+  };
+  for (size_t step = 1; step < 80; ++step) {
+    INFO(step);
+    CHECK(pass(secrets, BodyScanner(BodyKind::kChunked, 0), message(kValue), step) == message(kPlaceholder));
+  }
+}
+
+TEST_CASE("redaction: a value that the end of the body cuts short is replaced as far as it goes") {
+  SecretStore secrets = store();
+  const std::string cut = std::string(kValue).substr(0, std::string(kValue).size() - 1);
+  const std::string wanted = std::string(kPlaceholder).substr(0, cut.size());
+  for (size_t step = 1; step < 40; ++step) {
+    INFO(step);
+    CHECK(pass(secrets, BodyScanner(BodyKind::kLength, cut.size() + 1), "x" + cut, step) == "x" + wanted);
+    CHECK(pass(secrets, BodyScanner(BodyKind::kChunked, 0), chunked(cut, 3), step) == chunked(wanted, 3));
+  }
+  // Too short to be anybody's value: data stays as it is.
+  CHECK(pass(secrets, BodyScanner(BodyKind::kLength, 7), "sk-real", 100) == "sk-real");
+}
+
 TEST_CASE("redaction: what cannot be the beginning of a value is not held back") {
   SecretStore secrets = store();
   StreamRedactor redactor(secrets.patterns_for("api.test"));
