@@ -57,7 +57,6 @@ class DnsServer::Impl : public std::enable_shared_from_this<DnsServer::Impl> {
         policy_(policy),
         resolver_(resolver),
         log_(std::move(log)),
-        guard_(policy.dns.rate_per_second),
         flush_timer_(executor_) {}
 
   Result<void> serve(oci::ListenerKind kind, Fd socket) {
@@ -247,14 +246,12 @@ class DnsServer::Impl : public std::enable_shared_from_this<DnsServer::Impl> {
   asio::awaitable<std::string> answer_address(Asked asked, oci::Verdict verdict, ResolverView view) {
     const bool is_ipv6 = asked.query.type == dns::type::kAaaa;
     const bool enforces = policy_.mode == oci::PolicyMode::kEnforce;
-    if (enforces && !resolver_.is_cached(asked.host, is_ipv6, view)) {
-      switch (guard_.may_look_up(asked.host, oci::free_labels(policy_, asked.host), Clock::now())) {
-        case DnsGuard::Answer::kYes: break;
-        case DnsGuard::Answer::kLooksLikeData:
-          co_return refuse(asked, oci::refuse(policy_, oci::reason::kDnsNameSuspicious), dns::Rcode::kNxDomain);
-        case DnsGuard::Answer::kTooFast:
-          co_return refuse(asked, oci::refuse(policy_, oci::reason::kDnsRateExceeded), dns::Rcode::kServFail);
-      }
+    switch (resolver_.admit(asked.host, is_ipv6, view)) {
+      case DnsGuard::Answer::kYes: break;
+      case DnsGuard::Answer::kLooksLikeData:
+        co_return refuse(asked, oci::refuse(policy_, oci::reason::kDnsNameSuspicious), dns::Rcode::kNxDomain);
+      case DnsGuard::Answer::kTooFast:
+        co_return refuse(asked, oci::refuse(policy_, oci::reason::kDnsRateExceeded), dns::Rcode::kServFail);
     }
     Result<Resolution> resolved = co_await resolver_.query(asked.host, is_ipv6, view);
     if (!resolved) {
@@ -406,7 +403,6 @@ class DnsServer::Impl : public std::enable_shared_from_this<DnsServer::Impl> {
   const oci::Policy& policy_;
   Resolver& resolver_;
   DnsLog log_;
-  DnsGuard guard_;
   TokenBucket lines_{kLinesPerSecond, kLineBurst};
   std::optional<oci::BlockedEvent> suppressed_;  // the latest, with the sums of those before it
   asio::steady_timer flush_timer_;

@@ -143,7 +143,11 @@ Result<ResolverNetwork> ResolverNetwork::from(const oci::NetworkFacts& facts) {
 class Resolver::Impl : public std::enable_shared_from_this<Resolver::Impl> {
  public:
   Impl(asio::any_io_executor executor, const oci::Policy& policy, ResolverConfig config, DialUpstream dial)
-      : executor_(std::move(executor)), policy_(policy), config_(std::move(config)), dial_(std::move(dial)) {}
+      : executor_(std::move(executor)),
+        policy_(policy),
+        config_(std::move(config)),
+        dial_(std::move(dial)),
+        guard_(policy.dns.rate_per_second) {}
 
   void set_network(ResolverNetwork network) { network_ = std::move(network); }
 
@@ -162,6 +166,13 @@ class Resolver::Impl : public std::enable_shared_from_this<Resolver::Impl> {
     const bool has_ipv4 = !has_ipv6 || std::any_of(network_.onlink.begin(), network_.onlink.end(),
                                                    [](const oci::IpNetwork& network) { return !network.address.is_ipv6; });
     const bool first_family = !has_ipv4;
+    const DnsGuard::Answer admitted = admit(host, first_family, ResolverView::kEngine);
+    if (admitted != DnsGuard::Answer::kYes) {
+      Resolution refused;
+      refused.verdict = oci::refuse(policy_, admitted == DnsGuard::Answer::kTooFast ? oci::reason::kDnsRateExceeded
+                                                                                    : oci::reason::kDnsNameSuspicious);
+      co_return refused;
+    }
     Result<Resolution> first = co_await query(host, first_family, ResolverView::kEngine);
     const bool is_enough = first.has_value() && first->verdict.allowed && !first->addresses.empty() && !has_ipv6;
     // NXDOMAIN holds for all types, a server that does not answer does so for all types, too.
@@ -194,10 +205,12 @@ class Resolver::Impl : public std::enable_shared_from_this<Resolver::Impl> {
     co_return found->from_peer_server ? found->pointer : std::string();
   }
 
-  [[nodiscard]] bool is_cached(std::string_view host, bool is_ipv6, ResolverView view) const {
-    const std::string name(host);
-    const auto entry = cache_.find(key(name, is_ipv6 ? dns::type::kAaaa : dns::type::kA, asks_engine(name, view)));
-    return entry != cache_.end() && entry->second.expires > Clock::now();
+  [[nodiscard]] DnsGuard::Answer admit(const std::string& host, bool is_ipv6, ResolverView view) {
+    // Observe mode refuses nothing that could pass.
+    if (policy_.mode == oci::PolicyMode::kObserve) return DnsGuard::Answer::kYes;
+    const auto entry = cache_.find(key(host, is_ipv6 ? dns::type::kAaaa : dns::type::kA, asks_engine(host, view)));
+    if (entry != cache_.end() && entry->second.expires > Clock::now()) return DnsGuard::Answer::kYes;
+    return guard_.may_look_up(host, oci::free_labels(policy_, host), Clock::now());
   }
 
   void remember(const std::string& host, const std::vector<oci::IpAddress>& addresses) {
@@ -465,6 +478,7 @@ class Resolver::Impl : public std::enable_shared_from_this<Resolver::Impl> {
   ResolverConfig config_;
   ResolverNetwork network_;
   DialUpstream dial_;
+  DnsGuard guard_;
   std::unordered_map<std::string, CacheEntry> cache_;
   std::list<std::string> order_;  // keys of cache_, least recently used first
   std::unordered_map<std::string, std::shared_ptr<Pending>> pending_;
@@ -496,8 +510,8 @@ asio::awaitable<Result<std::string>> Resolver::peer_name(oci::IpAddress address)
   co_return co_await impl->peer_name(address);
 }
 
-bool Resolver::is_cached(std::string_view host, bool is_ipv6, ResolverView view) const {
-  return impl_->is_cached(host, is_ipv6, view);
+DnsGuard::Answer Resolver::admit(const std::string& host, bool is_ipv6, ResolverView view) {
+  return impl_->admit(host, is_ipv6, view);
 }
 
 std::vector<std::string> Resolver::names_of(const oci::IpAddress& address) const { return impl_->names_of(address); }

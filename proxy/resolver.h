@@ -21,6 +21,7 @@
 #include "oci-spec/policy.h"
 #include "oci-spec/proxy_protocol.h"
 #include "oci-spec/rules.h"
+#include "proxy/dns_guard.h"
 
 namespace leash::proxy {
 
@@ -74,13 +75,15 @@ class Resolver {
 
   // Addresses to dial for `host` (normalised; an address literal comes back as itself). IPv4 and IPv6,
   // judged. Errors: ENOENT no such name or no address; ETIMEDOUT no upstream answered; EACCES only
-  // addresses that are never destinations.
+  // addresses that are never destinations. A name that admit() refuses: a verdict that says so.
   [[nodiscard]] boost::asio::awaitable<Result<Resolution>> resolve(std::string host);
   // One family alone, for the DNS listeners. ENOENT: NXDOMAIN; no addresses: NODATA.
   [[nodiscard]] boost::asio::awaitable<Result<Resolution>> query(std::string host, bool is_ipv6,
                                                                  ResolverView view);
-  // True if query() would be answered without asking anybody.
-  [[nodiscard]] bool is_cached(std::string_view host, bool is_ipv6, ResolverView view) const;
+  // To be asked before query(): may this name go upstream, by its looks and by how many there were
+  // (dns_guard.h)? What the cache answers may always. resolve() asks it itself, since a name in a Host
+  // header or a ClientHello reaches the zone's servers as one in a DNS query does.
+  [[nodiscard]] DnsGuard::Answer admit(const std::string& host, bool is_ipv6, ResolverView view);
   // The peer's name behind an on-link address, as the engine knows it; empty if none.
   [[nodiscard]] boost::asio::awaitable<Result<std::string>> peer_name(oci::IpAddress address);
 
