@@ -18,6 +18,7 @@ void BlockPool::give(std::unique_ptr<char[]> block) {
 
 void Buffer::drop() {
   if (capacity_ == kBlockBytes) pool_.give(std::move(memory_));
+  if (capacity_ > kBlockBytes) pool_.dropped(capacity_);
   memory_.reset();
   capacity_ = begin_ = end_ = 0;
 }
@@ -42,6 +43,7 @@ std::span<char> Buffer::room() {
     std::memcpy(larger.get(), memory_.get(), length);
     const size_t capacity = capacity_ * 2;
     drop();
+    pool_.enlarged(capacity);
     memory_ = std::move(larger);
     capacity_ = capacity;
     end_ = length;

@@ -19,8 +19,16 @@ class BlockPool {
   [[nodiscard]] std::unique_ptr<char[]> take();
   void give(std::unique_ptr<char[]> block);
 
+  // What buffers have grown beyond a block, all together. Bounded by those who read what the container
+  // sends: thousands of connections with a large head each would else be hundreds of megabytes.
+  [[nodiscard]] bool may_enlarge() const { return enlarged_ < kMaxEnlarged; }
+  void enlarged(size_t bytes) { enlarged_ += bytes; }
+  void dropped(size_t bytes) { enlarged_ -= bytes; }
+
  private:
   static constexpr size_t kMaxFree = 64;
+  static constexpr size_t kMaxEnlarged = size_t{16} << 20;
+  size_t enlarged_ = 0;
   std::vector<std::unique_ptr<char[]>> free_;
 };
 
@@ -35,6 +43,8 @@ class Buffer {
   [[nodiscard]] std::span<char> bytes() { return {memory_.get() + begin_, end_ - begin_}; }
   [[nodiscard]] size_t size() const { return end_ - begin_; }
   [[nodiscard]] bool empty() const { return begin_ == end_; }
+  // room() would have to grow it, and there is too much of that already.
+  [[nodiscard]] bool is_stuck() const { return capacity_ != 0 && size() == capacity_ && !pool_.may_enlarge(); }
 
   // Room for at least one byte; moves or enlarges what is there if needed, so views become invalid.
   [[nodiscard]] std::span<char> room();

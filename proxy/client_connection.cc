@@ -161,7 +161,7 @@ asio::awaitable<ClientConnection::Protocol> ClientConnection::sniff() {
   Clock::time_point deadline = Clock::now() + kFirstByteTimeout;
   for (;;) {
     const Result<void> ready = co_await client_.wait_readable(deadline);
-    if (!ready) co_return Protocol::kUnknown;
+    if (!ready || in_.is_stuck()) co_return Protocol::kUnknown;
     const std::span<char> room = in_.room();
     const Result<size_t> got = co_await client_.read_some(room, deadline);
     if (!got || *got == 0) co_return in_.empty() ? Protocol::kClosed : Protocol::kUnknown;
@@ -316,6 +316,17 @@ asio::awaitable<bool> ClientConnection::read_head(size_t& length, HeadProblem& p
     const HeadStatus status = in_.empty() ? HeadStatus::kIncomplete : scanner.scan(in_.view(), length, problem);
     if (status == HeadStatus::kComplete) co_return true;
     if (status == HeadStatus::kBad) {
+      length = 0;
+      co_return true;
+    }
+    if (!in_.empty() && guess_http(in_.view()) == Guess::kOther) {
+      // Another protocol within TLS (DNS, say) may be waiting for our answer: not for the deadline.
+      problem = {400, "bad request line"};
+      length = 0;
+      co_return true;
+    }
+    if (in_.is_stuck()) {
+      problem = {431, "too many large heads at the same time"};
       length = 0;
       co_return true;
     }
