@@ -5,9 +5,11 @@ Each looks at three places: what the client saw, what was recorded as blocked, a
 allowed, evil.test is not, and the test internet answers for both, and for every other address.
 """
 
+import base64
+import gzip
 import json
 import os
-import shlex
+import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -91,6 +93,24 @@ def _():
     attack.must_be_recorded(layer="dns", reason="dns_rate_exceeded")
     attack.nothing_left()
     time.sleep(1.2)
+
+
+@check("attack 2c: names in a Host header or a ClientHello are limited as names in DNS questions are", leashed=True)
+def _():
+    with Container(*with_policy(POLICY), TEST, "sleep", "600") as leashed:
+        attack = Attack(leashed)
+        data = "".join(f"{byte:02x}" for byte in os.urandom(28))
+        for url in (f"http://{data}.{data}.ok.test/", f"https://{data}.ok.test/"):
+            host, port = url.split("/")[2], 443 if url.startswith("https") else 80
+            ran = attack.sh(f"curl -sk -m5 --resolve {host}:{port}:{OK} {url}")
+            contains(ran.out, "dns_name_suspicious", ran)
+        attack.must_be_recorded(reason="dns_name_suspicious", layer="tcp")
+        equal([d for d in attack.dns.lines() if data in d.get("name", "")], [])
+        seen = attack.inside("http_flood", "ok.test", OK, "150")
+        forwarded = {d["name"] for d in attack.dns.lines() if d.get("name", "").endswith(".ok.test")}
+        that(len(forwarded) <= 100, f"{len(forwarded)} names of 150 were looked up", seen)
+        attack.must_be_recorded(reason="dns_rate_exceeded", layer="tcp")
+        attack.nothing_left()
 
 
 @check("attack 3: every resolver that is named is ours, over UDP and TCP", leashed=True)
@@ -442,7 +462,7 @@ def _():
     attack = Attack()
     that(KEY not in attack.sh("env; cat /proc/1/environ /proc/*/environ /proc/*/cmdline 2>/dev/null").out)
     contains(attack.sh("echo $ANTHROPIC_API_KEY").out, "sk-ant-")
-    ran = attack.sh("grep -rls --binary-files=text REALREALREALREA[L] / --exclude-dir=sys --exclude-dir=proc --exclude-dir=usr 2>/dev/null; grep -ls REALREALREA[L] /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/maps /proc/keys 2>/dev/null; true")
+    ran = attack.sh("grep -rls --binary-files=text RE[A]LREALREALREALREAL / --exclude-dir=sys --exclude-dir=proc --exclude-dir=usr 2>/dev/null; grep -ls RE[A]LREALREALREALREAL /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/maps /proc/keys 2>/dev/null; true")
     equal(ran.out.strip(), "", ran)
     ran = docker("exec", "-e", f"ANTHROPIC_API_KEY={KEY}", attack.target.id, "env").ok()
     that(KEY not in ran.out and "sk-ant-" in ran.out, ran)
@@ -478,6 +498,40 @@ def _():
     that(KEY not in ran.out and "REALREALREALREAL" not in ran.out, "the echo contains the real key", ran)
 
 
+@check("attack 32b: the key comes back in no encoding, no interim answer, no trailer, and not but for its end", leashed=True)
+def _():
+    attack = Attack()
+    for place in ("hints", "trailer", "extension", "header", "cut", "chunks", "gzip"):
+        for more in ("", "-H 'Accept-Encoding: gzip, br'", "-H 'x-rude: 1'"):
+            ran = attack.sh(f'curl -sS -m5 --raw -i -H "x-api-key: $ANTHROPIC_API_KEY" {more} https://api.anthropic.com/echo-in/{place} | base64 -w0')
+            seen = base64.b64decode(ran.out)
+            that(seen.startswith(b"HTTP/1.1 "), place, more, ran, seen)
+            for piece in re.split(rb"\r\n\r\n", seen):
+                try:
+                    seen += gzip.decompress(piece)
+                except (OSError, EOFError):
+                    pass
+            that(b"REALREAL" not in seen.replace(b"\r\n1\r\n", b""), place, more, seen)
+    that([o for o in attack.origin.lines() if ["x-api-key", KEY] in o["headers"]], "the real key did not reach its host")
+    attack.nothing_left()
+
+
+@check("attack 29: a method or a path that a header overrides is judged, however often and however spelt", leashed=True)
+def _():
+    policy = "allow:\n  - host: ok.test\n    methods: [GET, POST]\n    paths: ['/pub/**']\n"
+    with Container(*with_policy(policy), TEST, "sleep", "600") as leashed:
+        attack = Attack(leashed)
+        for headers in ("-H 'X-HTTP-Method-Override: DELETE'", "-H 'X_HTTP_METHOD_OVERRIDE: DELETE'", "-H 'X-Method-Override: delete'",
+                        "-H 'X-HTTP-Method-Override: DELETE' -H 'X-HTTP-Method: GET'", "-H 'X-HTTP-Method: DELETE' -H 'X-Method-Override: GET'",
+                        "-H 'X-Original-URL: /admin'", "-H 'X_Rewrite_Url: /admin'"):
+            ran = attack.sh(f"curl -s -m5 -X POST {headers} https://ok.test/pub/a -w ' %{{http_code}}'")
+            that(" 403" in ran.out or " 400" in ran.out, headers, ran)
+        for method in ("get", "PROPFIND", "QUERY", "TRACE", "PUT"):
+            ran = attack.sh(f"curl -s -m5 -X {method} https://ok.test/pub/a -w ' %{{http_code}}'")
+            that(" 403" in ran.out or " 400" in ran.out, method, ran)
+        equal(attack.origin.lines(), [])
+
+
 @check("attack 35: the target of a redirect is judged anew", leashed=True)
 def _():
     attack = Attack()
@@ -493,6 +547,29 @@ def _():
     equal(attack.sh("ls -d /run/leash /var/lib/leash /run/leash-runtime 2>/dev/null; cat /proc/net/unix | grep -i leash; true").out.strip(), "")
     ran = attack.sh("ls -l /proc/1/fd /proc/self/fd; cat /proc/self/mountinfo")
     that("/run/leash" not in ran.out.replace("/run/leash/" + attack.target.id + "/trust", ""), ran)
+
+
+def proxy_memory(container_id, word):
+    """VmHWM or VmRSS of a container's proxy, in MiB."""
+    for directory in os.listdir("/proc"):
+        try:
+            if directory.isdigit() and open(f"/proc/{directory}/cmdline", "rb").read() == b"leash-proxy\0" + container_id.encode() + b"\0":
+                return int(re.search(rf"{word}:\s+(\d+)", open(f"/proc/{directory}/status").read()).group(1)) / 1024
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    raise Failed("no proxy")
+
+
+@check("attack 40: hundreds of large heads that never end are bounded in memory, and the proxy serves on", leashed=True)
+def _():
+    with Container("--ulimit", "nofile=4096", *with_policy(POLICY), TEST, "sleep", "600") as leashed:
+        attack = Attack(leashed)
+        seen = attack.inside("large_heads", OK, "600", "62000")["answers"]
+        that(seen.get("HTTP/1.1 431", 0) > 200, seen)
+        that(proxy_memory(leashed.id, "VmHWM") < 80, f"{proxy_memory(leashed.id, 'VmHWM')} MiB", seen)
+        contains(attack.sh("curl -sm5 https://ok.test/").out, '"scheme"')
+        attack.must_be_recorded(reason="bad_request")
+        attack.nothing_left()
 
 
 @check("attack 50: exec --privileged, restart and exec with other variables are under the same policy", leashed=True)

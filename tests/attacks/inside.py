@@ -139,6 +139,39 @@ def dns_flood(suffix, count):
     tell(answers=answers)
 
 
+def http_flood(suffix, address, count):
+    """COUNT requests for made-up names below SUFFIX, each by its Host header: the answers by status."""
+    answers = {}
+    for _ in range(int(count)):
+        connection = socket.create_connection((address, 80), 5)
+        name = f"x{random.randrange(10**6)}.{suffix}"
+        connection.sendall(f"GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+        data, _ = receive_all(connection, 5)
+        status = data[9:12].decode("latin-1")
+        answers[status] = answers.get(status, 0) + 1
+    tell(answers=answers)
+
+
+def large_heads(address, count, size):
+    """COUNT connections, each with SIZE bytes of a head that does not end; then the first words of what came back."""
+    connections, answers = [], {}
+    for _ in range(int(count)):
+        connection = socket.create_connection((address, 80), 10)
+        connection.settimeout(0.05)
+        try:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: ok.test\r\nX-A: " + b"a" * int(size))
+        except OSError:  # it has been answered and closed
+            pass
+        connections.append(connection)
+    for connection in connections:
+        try:
+            word = connection.recv(12).decode("latin-1")
+        except OSError as error:
+            word = type(error).__name__
+        answers[word] = answers.get(word, 0) + 1
+    tell(answers=answers)
+
+
 def extension(kind, data):
     return struct.pack("!HH", kind, len(data)) + data
 
@@ -190,4 +223,4 @@ def hello(address, name, shape):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (raw, raw_tls, udp, connect, sockets, dns_flood, hello)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (raw, raw_tls, udp, connect, sockets, dns_flood, http_flood, large_heads, hello)}[sys.argv[1]](*sys.argv[2:])
