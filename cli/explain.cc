@@ -25,7 +25,7 @@ std::string describe(const oci::Verdict& verdict) {
   const oci::ReasonWord* reason = oci::find_reason(verdict.reason);
   std::string text = verdict.observed ? "observed (enforce mode would block): " : "blocked: ";
   text += escaped(verdict.reason);
-  if (reason != nullptr) text += ", " + std::string(reason->meaning);
+  if (reason != nullptr) text += " (" + std::string(reason->meaning) + ")";
   return text + by_rule(verdict);
 }
 
