@@ -58,7 +58,14 @@ asio::awaitable<bool> Tunnel::check_hello(std::string& first) {
     first.append(room.data(), *got);
     status = parse_client_hello(first, hello);
   }
-  if (status == HelloStatus::kMalformed || hello.server_name.empty()) co_return true;
+  if (status == HelloStatus::kMalformed) {
+    // Another protocol may pass. A ClientHello that only we cannot read may not: it could name any host.
+    constexpr char kHandshake = 22;
+    const bool is_tls = first.size() >= 2 && first[0] == kHandshake && first[1] == 3;
+    if (is_tls) flow_.judge(oci::refuse(services_.policy, oci::reason::kUnknownProtocol), oci::layer::kTls);
+    co_return !is_tls || !flow_.is_blocked;
+  }
+  if (hello.server_name.empty()) co_return true;
   flow_.event.sni = hello.server_name;
   const Result<std::string> name = oci::normalise_host(hello.server_name);
   bool passes = name.has_value();

@@ -219,6 +219,10 @@ Result<std::string> SecretStore::placeholder_for(const Source& source, const std
   for (const oci::ProxySecret& secret : secrets_) {
     if (secret.name == source.rule.env && secret.value == value) return secret.placeholder;
   }
+  // Put into a header, a line break would begin a header of its own, or a request.
+  if (std::any_of(value.begin(), value.end(), [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; })) {
+    return Error("secret '" + source.rule.env + "': the value has a line break or another control character: no header can carry it");
+  }
   oci::ProxySecret secret;
   secret.name = source.rule.env;
   secret.value = value;

@@ -671,6 +671,16 @@ class Tunnels(Case):
             house.Client("203.0.113.54", 5432, "evil.test", HOUSE.world.pem)
         self.blocked(reason="host_mismatch", sni="evil.test")
 
+    def test_a_hello_that_cannot_be_read_does_not_pass_through_a_tunnel(self):
+        self.proxy.lookup("db.test")
+        client = self.plain(5432, "203.0.113.54")
+        client.until(b"\n")
+        client.send(b"\x16\x03\x01\x00\x06\x01\x00\x00\x01\x03\x03")
+        with self.assertRaises((EOFError, OSError)):
+            client.exactly(1)
+        client.socket.close()
+        self.blocked(reason="unknown_protocol", layer="tls", host="db.test")
+
     def test_an_ignored_host_is_tunnelled_with_the_origins_own_certificate(self):
         client = house.Client(ADDRESS, 443, "pinned.test", HOUSE.world.pem)
         self.assertEqual(client.request("GET / HTTP/1.1\r\nHost: pinned.test\r\nConnection: close\r\n\r\n")[0], 200)

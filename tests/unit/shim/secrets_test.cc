@@ -165,6 +165,16 @@ TEST_CASE("secrets: whitespace around a key is no part of it") {
   CHECK(hidden.env[0] == "ANTHROPIC_API_KEY=" + hidden.added[0].placeholder);
 }
 
+TEST_CASE("secrets: a value with a line break within is an error that does not quote it") {
+  auto secrets = store(kOneKey);
+  for (const std::string value : {"begin\nend-of-it", "begin\r\nx-a: end-of-it", "begin\x7f" "end-of-it"}) {
+    const auto hidden = secrets.hide({"ANTHROPIC_API_KEY=" + value});
+    REQUIRE_FALSE(hidden.has_value());
+    CHECK(hidden.error().message().find("ANTHROPIC_API_KEY") != std::string::npos);
+    CHECK(hidden.error().message().find("end-of-it") == std::string::npos);
+  }
+}
+
 TEST_CASE("secrets: a key from the host's environment never was in the container's") {
   ::setenv("LEASH_TEST_HOST_KEY", "sk-host-0123456789abcdefghij", 1);
   auto secrets = store("  - env: OPENAI_API_KEY\n    hosts: [api.openai.com]\n    from: {host-env: LEASH_TEST_HOST_KEY}\n");
