@@ -57,7 +57,6 @@ void fields(Archive& archive, T& document) {
   archive("policy", document.policy);
   archive("ca_certificate_pem", document.ca_certificate_pem);
   archive("ca_key_pem", document.ca_key_pem);
-  archive("trust_store_pem", document.trust_store_pem);
   archive("secrets", document.secrets);
   archive("dns_servers", document.dns_servers);
   archive("has_engine_dns", document.has_engine_dns);

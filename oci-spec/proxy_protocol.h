@@ -1,7 +1,7 @@
 // What leash-shim and leash-proxy say to each other, and what leash-proxy asks of the dialer.
 //
 //   leash-shim                                     leash-proxy (fd 3: control, no files, no capabilities)
-//     | -- configure {ProxyConfig} [flows, blocked, dialer, in-flight table] -> |
+//     | -- configure {ProxyConfig} [flows, blocked, dialer, in-flight table, trust store] -> |
 //     | <- configured {} | failed {text} -------------------------------------- |
 //     | -- network {NetworkFacts} --------------------------------------------> |  before listen, and when N1 changes
 //     | -- listen {ListenerList} [one socket per entry] ----------------------> |  at start, in N2
@@ -13,6 +13,9 @@
 //     | <- rotate {RotateRequest} --------------------------------------------- |  at log.max_size
 //     | -- rotated {RotateRequest} [new fd] ----------------------------------> |
 //   End of file on the control socket: the proxy exits.
+//
+// The trust store (PEM roots that origins are verified with; may be empty) is a file of some 200 KB: read where it
+// is used, since as a JSON string it cost both sides more than all the rest of a container's start.
 //
 // leash-proxy is the only writer of flows.jsonl and blocked.jsonl, so that `seq` of each has no holes:
 // the shim hands it the last seq of each file (which it reads back after a crash). Exchanges that are
@@ -45,7 +48,6 @@ struct ProxyConfig {
   PolicyText policy;
   std::string ca_certificate_pem;
   std::string ca_key_pem;
-  std::string trust_store_pem;  // against which origins are verified
   std::vector<ProxySecret> secrets;
   std::vector<std::string> dns_servers;  // "ADDRESS" or "ADDRESS:PORT"; asked from N1 for DNS_OTHER queries
   bool has_engine_dns = false;           // 127.0.0.11 answers in N1

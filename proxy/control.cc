@@ -29,7 +29,7 @@ asio::awaitable<void> Control::run() {
 
 Result<void> Control::configure(Message message) {
   if (proxy_ != nullptr) return Error(EPROTO, "configured already");
-  if (message.fds.size() != 4) return Error(EPROTO, "configure: four descriptors are wanted");
+  if (message.fds.size() != 5) return Error(EPROTO, "configure: five descriptors are wanted");
   Result<oci::ProxyConfig> config = oci::parse_proxy_config(message.body);
   wipe(message.body);
   if (!config) return std::move(config).error();
@@ -38,6 +38,7 @@ Result<void> Control::configure(Message message) {
   files.blocked = std::move(message.fds[1]);
   files.dialer = std::move(message.fds[2]);
   files.in_flight = std::move(message.fds[3]);
+  files.trust_store = std::move(message.fds[4]);
   auto ask_for_rotation = [this](Log log) {
     const oci::RotateRequest request{log == Log::kFlows ? "flows" : "blocked"};
     const Result<void> sent = channel_.send("rotate", oci::print(request));

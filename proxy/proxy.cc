@@ -1,10 +1,12 @@
 #include "proxy/proxy.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "oci-spec/reasons.h"
 
 namespace leash::proxy {
@@ -23,6 +25,14 @@ size_t connection_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
   return std::clamp<size_t>(limit.rlim_cur / 4, 64, kMaxConnections);
+}
+
+Result<std::unique_ptr<ClientTls>> read_client_tls(const Fd& trust_store) {
+  constexpr size_t kMaxBundle = size_t{8} << 20;
+  // The shim's descriptor, which an earlier proxy may have read.
+  if (::lseek(trust_store.get(), 0, SEEK_SET) < 0) return Error::last_errno("lseek");
+  TRY(std::string pem, sys::read_all(trust_store.get(), kMaxBundle));
+  return ClientTls::create(std::move(pem));
 }
 
 }  // namespace
@@ -67,7 +77,7 @@ Result<void> Proxy::build(oci::ProxyConfig& config, ProxyFiles files) {
   dns_log.observed = [this](oci::FlowEvent event) { flows_->write(std::move(event)); };
   dns_ = std::make_unique<DnsServer>(context_.get_executor(), policy_, *resolver_, std::move(dns_log));
   // A trust store without a certificate is told, but no reason not to start: plain HTTP and DNS need none.
-  Result<std::unique_ptr<ClientTls>> tls = ClientTls::create(std::move(config.trust_store_pem));
+  Result<std::unique_ptr<ClientTls>> tls = read_client_tls(files.trust_store);
   if (tls) pool_->set_tls(std::move(tls).value());
   else log::error("trust store: " + tls.error().message());
   return {};

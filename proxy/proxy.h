@@ -19,6 +19,7 @@ struct ProxyFiles {
   Fd blocked;
   Fd dialer;
   Fd in_flight;
+  Fd trust_store;
 };
 
 class Proxy {

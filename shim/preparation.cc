@@ -1,9 +1,13 @@
 #include "shim/preparation.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 
 #include "base/file.h"
+#include "base/sys.h"
 #include "shim/journal.h"
 
 namespace leash::shim {
@@ -14,7 +18,6 @@ namespace {
 constexpr std::array kBundles = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
                                  "/etc/ssl/ca-bundle.pem", "/etc/pki/tls/cacert.pem",
                                  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"};
-constexpr size_t kMaxBundle = size_t{8} << 20;
 constexpr size_t kMaxEngineFile = size_t{4} << 20;
 
 }  // namespace
@@ -65,15 +68,23 @@ Result<oci::EngineFacts> read_engine_facts(const oci::PrepareRequest& request) {
   return oci::EngineFacts();
 }
 
-Result<std::string> read_trust_store(const std::string& path) {
-  if (!path.empty()) return file::read(path, kMaxBundle).context("trust store");
+Result<Fd> open_trust_store(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+  if (!path.empty()) {
+    TRY(Fd file, sys::open(path, kFlags).context("trust store"));
+    TRY(const struct stat status, sys::fstat(file.get()));
+    if (!S_ISREG(status.st_mode)) return Error(EINVAL, "trust store: '" + path + "' is not a regular file");
+    return file;
+  }
   for (const char* bundle : kBundles) {
-    auto text = file::read(bundle, kMaxBundle);
-    if (text && !text->empty()) return text;
+    auto file = sys::open(bundle, kFlags);
+    if (!file) continue;
+    const auto status = sys::fstat(file->get());
+    if (status && S_ISREG(status->st_mode) && status->st_size > 0) return file;
   }
   // Not an error here: nothing is vouched for then, every inspected origin is refused as unverified.
   note("this host has no bundle of certificate authorities: no origin can be verified");
-  return std::string();
+  return sys::memfd_create("no-roots", 0);
 }
 
 DnsPlan plan_dns(const oci::Policy& policy, const Resolvers& resolvers) {

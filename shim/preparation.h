@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "hooks/trust.h"
 #include "oci-spec/engine_files.h"
@@ -31,8 +32,8 @@ struct Preparation {
 // Name and ports as the engine has them; empty where it left no files (podman, plain bundles).
 [[nodiscard]] Result<oci::EngineFacts> read_engine_facts(const oci::PrepareRequest& request);
 
-// The roots that origins are verified with: the named file, or the host's own bundle.
-[[nodiscard]] Result<std::string> read_trust_store(const std::string& path);
+// The roots that origins are verified with: the named file, or the host's own bundle, or an empty file.
+[[nodiscard]] Result<Fd> open_trust_store(const std::string& path);
 
 // What the proxy asks from N1, and what the dialer lets through even on loopback.
 struct DnsPlan {

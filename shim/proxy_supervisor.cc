@@ -98,9 +98,10 @@ Result<void> ProxySupervisor::start() {
   return loop_.watch(control_.fd(), EPOLLIN, [this](uint32_t) { on_message(); });
 }
 
-void ProxySupervisor::configure(Fd n1, std::vector<std::string> resolvers,
+void ProxySupervisor::configure(Fd n1, Fd trust_store, std::vector<std::string> resolvers,
                                 std::function<oci::ProxyConfig()> make_config, OnResult done) {
   n1_ = std::move(n1);
+  trust_store_ = std::move(trust_store);
   resolvers_ = std::move(resolvers);
   make_config_ = std::move(make_config);
   on_configured_ = std::move(done);
@@ -155,7 +156,7 @@ Result<void> ProxySupervisor::send_configuration() {
   state_ = State::kConfiguring;
   set_deadline();
   auto sent = control_.send("configure", oci::print(config),
-                            {logs_.flows(), logs_.blocked(), dialer_.proxy_end.get(), logs_.in_flight()});
+                            {logs_.flows(), logs_.blocked(), dialer_.proxy_end.get(), logs_.in_flight(), trust_store_.get()});
   dialer_.proxy_end.reset();
   return sent;
 }

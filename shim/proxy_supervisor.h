@@ -53,7 +53,8 @@ class ProxySupervisor {
 
   // `make_config` is asked for each proxy anew (secrets come with exec); seq numbers are filled in here.
   // `done` hears of the first proxy's "configured", or why there is none; later ones are restarted.
-  void configure(Fd n1, std::vector<std::string> resolvers, std::function<oci::ProxyConfig()> make_config, OnResult done);
+  void configure(Fd n1, Fd trust_store, std::vector<std::string> resolvers,
+                 std::function<oci::ProxyConfig()> make_config, OnResult done);
   // What N1 looks like, as far as the proxy must know; again whenever that changes.
   void set_network(oci::NetworkFacts facts);
   // `done` hears of "listening".
@@ -102,6 +103,7 @@ class ProxySupervisor {
   Channel control_;
   Dialer dialer_;
   Fd n1_;
+  Fd trust_store_;
   std::vector<std::string> resolvers_;
   std::function<oci::ProxyConfig()> make_config_;
   oci::NetworkFacts network_;

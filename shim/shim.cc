@@ -141,7 +141,7 @@ Result<void> Shim::handle_prepare(const Message& message) {
   request_.env.clear();  // the secrets are in secrets_ alone
   TRY(const Resolvers resolvers, read_resolvers(request).context("dns"));
   dns_ = plan_dns(policy_, resolvers);
-  TRY(trust_store_pem_, read_trust_store(request.trust_store));
+  TRY(trust_store_, open_trust_store(request.trust_store));
   TRY(authority_, hooks::create_authority(container_id_).context("certificate authority"));
   TRY(Preparation preparation, prepare(request, policy_, authority_, registry_.path() + "/trust"));
   secrets_ = std::move(preparation.secrets);
@@ -165,7 +165,8 @@ Result<void> Shim::handle_attach(Message message) {
   state_ = State::kAttaching;
   Fd dialer_n1(::fcntl(n1_.get(), F_DUPFD_CLOEXEC, 3));
   if (!dialer_n1) return Error::last_errno("dup network namespace");
-  proxy_->configure(std::move(dialer_n1), dns_.servers, [this] { return proxy_config(); }, [this](Result<void> outcome) {
+  const auto make_config = [this] { return proxy_config(); };
+  proxy_->configure(std::move(dialer_n1), std::move(trust_store_), dns_.servers, make_config, [this](Result<void> outcome) {
     if (state_ != State::kAttaching) return;
     if (!outcome) {
       fail_create(std::move(outcome).error().context("proxy"));
@@ -206,7 +207,6 @@ oci::ProxyConfig Shim::proxy_config() const {
   config.policy = policy_text_;
   config.ca_certificate_pem = authority_.certificate_pem;
   config.ca_key_pem = authority_.key_pem;
-  config.trust_store_pem = trust_store_pem_;
   config.dns_servers = dns_.servers;
   config.has_engine_dns = dns_.has_engine_dns;
   if (secrets_) config.secrets = secrets_->secrets();

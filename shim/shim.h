@@ -111,7 +111,7 @@ class Shim {
   oci::PrepareRequest request_;  // without its env
   oci::Policy policy_;
   hooks::Authority authority_;
-  std::string trust_store_pem_;
+  Fd trust_store_;  // until the proxy is configured with it
   std::optional<SecretStore> secrets_;
   oci::EngineFacts facts_;
   DnsPlan dns_;

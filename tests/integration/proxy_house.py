@@ -265,6 +265,8 @@ class Proxy:
         os.ftruncate(table, SLOT.size * SLOTS)
         self.log_path = f"{directory}/proxy.log"
         log = open(self.log_path, "ab")
+        roots = os.open(trust_store, os.O_RDONLY)
+        os.lseek(roots, 0, os.SEEK_END)  # as an earlier proxy leaves it
         control = self.control.proxys.fileno()
 
         def child():
@@ -276,10 +278,10 @@ class Proxy:
         self.control.send("configure", {
             "container_id": "c0ffee", "container_name": "box", "policy": {"source": "policy.yaml", "text": policy},
             "ca_certificate_pem": open(authority.pem).read(), "ca_key_pem": open(authority.key).read(),
-            "trust_store_pem": open(trust_store).read(), "secrets": list(secrets), "dns_servers": ["192.0.2.53"],
+            "secrets": list(secrets), "dns_servers": ["192.0.2.53"],
             "has_engine_dns": False, "flows_seq": 0, "blocked_seq": 0,
-        }, [flows, blocked, dialer.proxys.fileno(), table])
-        for fd in (flows, blocked, table):
+        }, [flows, blocked, dialer.proxys.fileno(), table, roots])
+        for fd in (flows, blocked, table, roots):
             os.close(fd)
         answer = self.control.receive()
         if answer[0] != "configured":

@@ -11,7 +11,6 @@ TEST_CASE("proxy protocol: a configuration arrives as it was sent") {
   sent.policy = {"/etc/leash/policy.yaml", "allow: [a]\n"};
   sent.ca_certificate_pem = "CERT\n";
   sent.ca_key_pem = "KEY\n";
-  sent.trust_store_pem = "ROOTS\n";
   sent.secrets = {{"K", "placeholder", "value", {"h"}, {"x-api-key"}, true}};
   sent.dns_servers = {"127.0.0.11", "9.9.9.9:5353"};
   sent.has_engine_dns = true;
@@ -22,7 +21,6 @@ TEST_CASE("proxy protocol: a configuration arrives as it was sent") {
   REQUIRE(got.policy.text == "allow: [a]\n");
   REQUIRE(got.ca_certificate_pem == "CERT\n");
   REQUIRE(got.ca_key_pem == "KEY\n");
-  REQUIRE(got.trust_store_pem == "ROOTS\n");
   REQUIRE(got.secrets.size() == 1);
   REQUIRE(got.secrets[0].value == "value");
   REQUIRE(got.secrets[0].headers == std::vector<std::string>{"x-api-key"});
@@ -56,7 +54,7 @@ TEST_CASE("proxy protocol: listeners keep their order and kinds") {
 TEST_CASE("proxy protocol: a problem inside a secret is named by its member") {
   auto parsed = parse_proxy_config(
       R"({"container_id":"","container_name":"","policy":{"source":"","text":""},"ca_certificate_pem":"",)"
-      R"("ca_key_pem":"","trust_store_pem":"","secrets":[{"name":"A"}],"dns_servers":[],"has_engine_dns":false,)"
+      R"("ca_key_pem":"","secrets":[{"name":"A"}],"dns_servers":[],"has_engine_dns":false,)"
       R"("flows_seq":0,"blocked_seq":0})");
   REQUIRE_FALSE(parsed);
   REQUIRE(parsed.error().message() == "configure: 'placeholder' is missing");
