@@ -40,3 +40,7 @@ add_test(NAME lint COMMAND ${LEASH_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/lint/l
 set_tests_properties(lint PROPERTIES LABELS unit)
 leash_lab_test(docker_trust integration/docker_trust.py integration)
 leash_lab_test(docker_operator integration/docker_operator.py integration)
+
+# The first command of the README must show all that it promises, and leave nothing.
+add_test(NAME try COMMAND ${PROJECT_SOURCE_DIR}/examples/try.sh)
+set_tests_properties(try PROPERTIES LABELS demo RUN_SERIAL ON TIMEOUT 900 ENVIRONMENT "LEASH_LAB=${LEASH_LAB}-try;LEASH_PRESET=release")

@@ -10,7 +10,8 @@ cd "$LAB_SOURCE"
 
 finish() {
   # CTest's own cleanup does not run when it is interrupted.
-  LEASH_LAB=leash-ctest LEASH_LAB_RUN=/run/leash-ctest LEASH_LAB_DATA=/var/lib/leash-ctest tests/lib/lab.sh down || true
+  LEASH_LAB=leash-ctest tests/lib/lab.sh down || true
+  LEASH_LAB=leash-ctest-try tests/lib/lab.sh down || true
 }
 trap finish EXIT
 trap 'exit 130' INT TERM

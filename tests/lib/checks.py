@@ -24,7 +24,7 @@ import traceback
 LIB = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(LIB))
 LAB = os.environ.get("LEASH_LAB", "leash-lab")
-RUN = os.environ.get("LEASH_LAB_RUN", f"/run/{LAB}")
+RUN = f"/run/{LAB}"
 BIN = os.environ.get("LEASH_BIN", os.path.join(SOURCE, "build", os.environ.get("LEASH_PRESET", "release"), "bin"))
 RUNTIME = os.environ.get("RUNTIME", "leash")
 LEASHED = RUNTIME.startswith("leash") and RUNTIME != "leash-none"

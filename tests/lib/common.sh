@@ -9,8 +9,8 @@ LAB_SOURCE=$(cd "$LAB_LIB/../.." && pwd)
 
 : "${LEASH_LAB:=leash-lab}"
 : "${LEASH_LAB_CACHE:=/var/cache/leash-lab}"    # images and packages: survives
-: "${LEASH_LAB_RUN:=/run/$LEASH_LAB}"           # sockets, pid files, records: removed at the end
-: "${LEASH_LAB_DATA:=/var/lib/$LEASH_LAB}"      # the engine's data root: removed at the end
+LEASH_LAB_RUN=/run/$LEASH_LAB                   # sockets, pid files, records: removed at the end
+LEASH_LAB_DATA=/var/lib/$LEASH_LAB              # the engine's data root: removed at the end
 : "${LEASH_PRESET:=release}"
 : "${LEASH_BIN:=$LAB_SOURCE/build/$LEASH_PRESET/bin}"
 
@@ -20,7 +20,7 @@ LAB_INTERNET_NS=$LEASH_LAB-internet
 # The distribution's own python: version managers put slow wrappers first in PATH.
 LAB_PYTHON=/usr/bin/python3
 [ -x "$LAB_PYTHON" ] || LAB_PYTHON=python3
-export LEASH_LAB LEASH_LAB_CACHE LEASH_LAB_RUN LEASH_LAB_DATA LEASH_PRESET LEASH_BIN LAB_PYTHON LAB_SOURCE
+export LEASH_LAB LEASH_LAB_CACHE LEASH_PRESET LEASH_BIN LAB_PYTHON
 
 say() { printf '%s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
