@@ -250,7 +250,8 @@ def exec_pid_file():
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         pid = open(pid_file).read()
         that(pid.isdigit(), pid)
-        equal(open(f"/proc/{pid}/cmdline").read(), "sleep\x00500\x00")
+        # runc writes it a moment before execve
+        checks.eventually(lambda: open(f"/proc/{pid}/cmdline").read() == "sleep\x00500\x00", 5)
 
 
 @check("exec takes user, directory, variables and capabilities")
@@ -632,7 +633,8 @@ def console_socket():
 
 @check("run and exec relay a terminal in the foreground")
 def foreground_terminal():
-    with Bundle("sh", "-c", "tty; stty size", change=process(terminal=True)) as bundle:
+    # The size comes a moment after the start.
+    with Bundle("sh", "-c", "tty; until stty size 2>/dev/null; do sleep 0.05; done", change=process(terminal=True)) as bundle:
         done = checks.run_in_terminal(*PROGRAM, "--root", f"{ROOT}/state", "run", "--bundle", bundle.path, "once", rows=31, columns=71)
         equal(done.out.split(), ["/dev/pts/0", "31", "71"])
     with created("sleep", "1000"):
