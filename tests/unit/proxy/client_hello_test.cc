@@ -64,7 +64,7 @@ TEST_CASE("client_hello: every beginning of a hello is incomplete, never refused
 }
 
 TEST_CASE("client_hello: a name past byte 1024 and over records is found") {
-  for (const size_t fragment : {1, 3, 100, 1200}) {
+  for (const size_t fragment : {1U, 3U, 100U, 1200U}) {
     ClientHello parsed;
     const std::string bytes = records(message(extension(51, std::string(1216, 'k')) + server_name("late.test")), fragment);
     INFO(fragment);

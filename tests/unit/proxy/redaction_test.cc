@@ -52,8 +52,8 @@ TEST_CASE("redaction: a value is replaced whatever the borders of reads and chun
   SecretStore secrets = store();
   const std::string text = "before " + std::string(kValue) + " between sk-real-012 " + kValue;
   const std::string wanted = "before " + std::string(kPlaceholder) + " between sk-real-012 " + kPlaceholder;
-  for (const size_t chunk : {1, 2, 5, 23, 24, 1000}) {
-    for (const size_t step : {1, 2, 7, 30, 4096}) {
+  for (const size_t chunk : {1U, 2U, 5U, 23U, 24U, 1000U}) {
+    for (const size_t step : {1U, 2U, 7U, 30U, 4096U}) {
       INFO(chunk << " " << step);
       CHECK(pass(secrets, BodyScanner(BodyKind::kChunked, 0), chunked(text, chunk), step) == chunked(wanted, chunk));
     }
