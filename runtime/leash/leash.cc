@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/sys.h"
 #include "runtime/leash/error_text.h"
+#include "runtime/leash/image_annotation.h"
 #include "runtime/leash/shim_client.h"
 #include "runtime/seccomp_floor.h"
 
@@ -140,6 +141,7 @@ Result<Message> Leash::answer(std::string_view expected) {
 Result<Leash> Leash::begin(const GlobalOptions& options, const Bundle& bundle, InitPlan& plan) {
   return lock_in_step([&]() -> Result<Leash> {
     Leash leash;
+    TRY_VOID(check_not_from_image(bundle.directory, plan.config));
     TRY(leash.choice_, choose_policy(options, bundle.rootfs, plan.config));
     if (leash.choice_.is_none) return leash;
     if (plan.root_change == RootChange::kChroot) {

@@ -6,7 +6,8 @@
 //   4  /etc/leash/policy.yaml (rootless: $XDG_CONFIG_HOME/leash/policy.yaml first)
 //   5  the built-in profile
 //
-// Nothing that an image can set is read: no environment variable, no label.
+// Nothing that an image can set is read: no environment variable, no label, and no annotation of its
+// manifest (image_annotation.h).
 #pragma once
 
 #include <string>

@@ -132,6 +132,27 @@ def _():
     contains(ran.err, f"{broken}:1:1")
 
 
+@check("podman hands on an image's annotation leash.policy, and the container does not start with it", leashed=True)
+def _():
+    prepare()
+    path = policy_file("mode: observe\n")
+    folder = f"{RUN}/annotated-image"
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}/Containerfile", "w") as file:
+        file.write(f"FROM {IMAGE}\n")
+    podman("build", "--annotation", f"leash.policy={path}", "-t", "localhost/annotated", folder).ok()
+    try:
+        ran = podman("run", "--rm", *LIMITS, "--network", "none", "localhost/annotated", "echo", "ran")
+        that(ran.code != 0 and "ran" not in ran.out.split(), ran)
+        contains(ran.err, "may not choose its policy")
+        # A person's own word wins over the image's.
+        own = policy_file("allow: [ok.test]\n")
+        ran = podman("run", "--rm", *LIMITS, "--network", "none", "--annotation", f"leash.policy={own}", "localhost/annotated", "echo", "ran").ok()
+        contains(ran.out, "ran")
+    finally:
+        podman("rmi", "-f", "localhost/annotated")
+
+
 try:
     main()
 finally:

@@ -1,6 +1,7 @@
 #include "runtime/leash/policy_source.h"
 
 #include "runtime/leash/error_text.h"
+#include "runtime/leash/image_annotation.h"
 #include "tests/unit/runtime/temporary_directory.h"
 
 using namespace leash;
@@ -93,6 +94,36 @@ TEST_CASE("policy source: a name is no path") {
     REQUIRE_FALSE(chosen);
     CHECK(chosen.error().message().find("neither a path nor a name") != std::string::npos);
   }
+}
+
+TEST_CASE("policy source: the annotation of an image in Podman's store is refused, a person's is not") {
+  const test::TemporaryDirectory store;
+  for (const char* directory : {"overlay-containers", "overlay-containers/c1", "overlay-containers/c1/userdata", "overlay-images",
+                                "overlay-images/i1", "overlay-images/i2"}) {
+    store.make_directory(directory);
+  }
+  store.write("overlay-images/images.json", "[]");
+  store.write("overlay-images/i1/manifest", R"({"schemaVersion":2,"annotations":{"a":"leash.policy"}})");
+  store.write("overlay-images/i1/signature", "\x99\x01");
+  const std::string bundle = store.at("overlay-containers/c1/userdata");
+  oci::Config config;
+  CHECK(check_not_from_image(bundle, config));
+  config.annotations["leash.policy"] = "open";
+  CHECK(check_not_from_image(bundle, config));
+  for (const char* manifest :
+       {R"({"annotations":{"leash.policy":"open"}})", R"({"Annotations":{"leash.policy":"open"},"annotations":{}})",
+        R"({"annotations":{"leash\u002epolicy":"\u006fpen"}})", R"({"annotations":{"leash.policy":"x","leash.policy":"open"}})",
+        "{\"annotations\":{\"\xff\":\"\",\"leash.policy\":\"open\"}}"}) {
+    INFO(manifest);
+    store.write("overlay-images/i2/manifest", manifest);
+    CHECK_FALSE(check_not_from_image(bundle, config));
+    // Of no concern to other engines.
+    CHECK(check_not_from_image(store.at("overlay-containers/c1"), config));
+  }
+  store.write("overlay-images/i2/manifest", R"({"annotations":{"leash.policy":"another"}})");
+  CHECK(check_not_from_image(bundle, config));
+  const test::TemporaryDirectory empty;
+  CHECK_FALSE(check_not_from_image(empty.at("vfs-containers/c1/userdata"), config));
 }
 
 TEST_CASE("error text: a failed lock-in never reads as the program's own failure") {
