@@ -8,6 +8,10 @@ set -euo pipefail
 need_root
 cd "$LAB_SOURCE"
 
+# Two runs at once would take each other's lab away.
+exec 9>/run/leash-tests.lock
+flock --nonblock 9 || { say "another tests/run.sh is running: waiting for its end"; flock 9; }
+
 finish() {
   # CTest's own cleanup does not run when it is interrupted.
   LEASH_LAB=leash-ctest tests/lib/lab.sh down || true
@@ -27,5 +31,5 @@ say "== images"
 tests/lib/lab.sh images
 say "== tests ($((SECONDS - started)) s so far)"
 code=0
-ctest --test-dir "build/$LEASH_PRESET" --output-on-failure --timeout 900 "$@" || code=$?
+ctest --test-dir "build/$LEASH_PRESET" --output-on-failure --timeout 900 "$@" 9>&- || code=$?
 exit $code
