@@ -12,6 +12,7 @@ namespace leash::cli {
 namespace {
 
 constexpr size_t kContainerWidth = 14;
+constexpr size_t kProcessWidth = 64;
 
 std::string join(const std::vector<std::string>& texts) {
   std::string out;
@@ -67,6 +68,7 @@ LogLine of(const oci::FlowEvent& event) {
     add_detail(line.details, "failed: " + escaped(event.error) +
                                  (reason == nullptr ? "" : " (" + std::string(reason->meaning) + ")"));
   }
+  if (!event.process.empty()) add_detail(line.details, "from " + escaped(event.process, kProcessWidth));
   return line;
 }
 
@@ -81,6 +83,7 @@ LogLine of(const oci::BlockedEvent& event) {
   add_detail(line.details, escaped(event.reason));
   if (!event.rule.empty()) add_detail(line.details, "by " + escaped(event.rule));
   if (event.count > 1) add_detail(line.details, std::to_string(event.count) + " times");
+  if (!event.process.empty()) add_detail(line.details, "from " + escaped(event.process, kProcessWidth));
   return line;
 }
 

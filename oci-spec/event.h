@@ -46,7 +46,7 @@ struct FlowEvent {
   uint64_t bytes_up = 0;     // what crossed the container's interface for this exchange
   uint64_t bytes_down = 0;
   double duration_ms = 0;
-  std::string process;
+  std::string process;               // who connected: "17 curl (/usr/bin/curl)", pid as the container counts
   std::vector<std::string> secrets;  // names of those put in
   std::string error;                 // a word of reasons.h
 };

@@ -89,12 +89,38 @@ void fields(Archive& archive, T& document) {
   archive("log", document.log);
 }
 
+template <class Archive, Of<WhoRequest> T>
+void fields(Archive& archive, T& document) {
+  archive("tag", document.tag);
+  archive("source", document.source);
+  archive("source_port", document.source_port);
+  archive("destination", document.destination);
+  archive("destination_port", document.destination_port);
+}
+
+template <class Archive, Of<WhoReply> T>
+void fields(Archive& archive, T& document) {
+  archive("tag", document.tag);
+  archive("pid", document.pid);
+  archive("comm", document.comm);
+  archive("exe", document.exe);
+}
+
+std::string process_text(const WhoReply& reply) {
+  if (reply.pid == 0) return {};
+  std::string text = std::to_string(reply.pid) + " " + reply.comm.substr(0, kMaxProcessText);
+  if (!reply.exe.empty()) text += " (" + reply.exe.substr(0, kMaxProcessText) + ")";
+  return text;
+}
+
 std::string print(const ProxySecret& document) { return protocol::print_document(document); }
 std::string print(const ProxyConfig& document) { return protocol::print_document(document); }
 std::string print(const NetworkFacts& document) { return protocol::print_document(document); }
 std::string print(const ListenerList& document) { return protocol::print_document(document); }
 std::string print(const RefusedPacket& document) { return protocol::print_document(document); }
 std::string print(const RotateRequest& document) { return protocol::print_document(document); }
+std::string print(const WhoRequest& document) { return protocol::print_document(document); }
+std::string print(const WhoReply& document) { return protocol::print_document(document); }
 
 Result<ProxySecret> parse_proxy_secret(std::string_view json) {
   return protocol::parse_document<ProxySecret>(json, "secret");
@@ -113,6 +139,12 @@ Result<RefusedPacket> parse_refused_packet(std::string_view json) {
 }
 Result<RotateRequest> parse_rotate_request(std::string_view json) {
   return protocol::parse_document<RotateRequest>(json, "rotate");
+}
+Result<WhoRequest> parse_who_request(std::string_view json) {
+  return protocol::parse_document<WhoRequest>(json, "who");
+}
+Result<WhoReply> parse_who_reply(std::string_view json) {
+  return protocol::parse_document<WhoReply>(json, "who");
 }
 
 }  // namespace leash::oci

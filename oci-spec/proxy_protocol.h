@@ -12,6 +12,8 @@
 //     | -- explain {ExplainRequest} / <- explained {text} --------------------> |  (reserved)
 //     | <- rotate {RotateRequest} --------------------------------------------- |  at log.max_size
 //     | -- rotated {RotateRequest} [new fd] ----------------------------------> |
+//     | <- who {WhoRequest} --------------------------------------------------- |  a client has connected
+//     | -- who {WhoReply} ----------------------------------------------------> |  in order; empty: not known
 //   End of file on the control socket: the proxy exits.
 //
 // The trust store (PEM roots that origins are verified with; may be empty) is a file of some 200 KB: read where it
@@ -81,18 +83,43 @@ struct RotateRequest {
   std::string log;  // "flows" or "blocked"
 };
 
+// Which process made this connection? Asked at accept(2); nobody waits for the answer on the way of a request.
+struct WhoRequest {
+  uint32_t tag = 0;
+  std::string source;       // addresses as the client's socket has them, that is, before the redirect
+  uint16_t source_port = 0;
+  std::string destination;
+  uint16_t destination_port = 0;
+};
+
+inline constexpr size_t kMaxProcessText = 64;
+
+// Names are the container's to choose: hostile text.
+struct WhoReply {
+  uint32_t tag = 0;
+  uint32_t pid = 0;  // in the container's pid namespace; 0: not known
+  std::string comm;  // of /proc/PID/comm, at most kMaxProcessText bytes
+  std::string exe;   // the path of its program, cut likewise
+};
+// "17 curl (/usr/bin/curl)", as it stands in a log line: what the kernel says comes first. Empty if not known.
+[[nodiscard]] std::string process_text(const WhoReply& reply);
+
 [[nodiscard]] std::string print(const ProxySecret& document);
 [[nodiscard]] std::string print(const ProxyConfig& document);
 [[nodiscard]] std::string print(const NetworkFacts& document);
 [[nodiscard]] std::string print(const ListenerList& document);
 [[nodiscard]] std::string print(const RefusedPacket& document);
 [[nodiscard]] std::string print(const RotateRequest& document);
+[[nodiscard]] std::string print(const WhoRequest& document);
+[[nodiscard]] std::string print(const WhoReply& document);
 [[nodiscard]] Result<ProxySecret> parse_proxy_secret(std::string_view json);
 [[nodiscard]] Result<ProxyConfig> parse_proxy_config(std::string_view json);
 [[nodiscard]] Result<NetworkFacts> parse_network_facts(std::string_view json);
 [[nodiscard]] Result<ListenerList> parse_listener_list(std::string_view json);
 [[nodiscard]] Result<RefusedPacket> parse_refused_packet(std::string_view json);
 [[nodiscard]] Result<RotateRequest> parse_rotate_request(std::string_view json);
+[[nodiscard]] Result<WhoRequest> parse_who_request(std::string_view json);
+[[nodiscard]] Result<WhoReply> parse_who_reply(std::string_view json);
 
 // ---- the dialer: a child of the shim that lives in N1 and makes sockets there ----
 //

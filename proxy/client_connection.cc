@@ -29,6 +29,9 @@ constexpr std::chrono::milliseconds kLineDelay{400};
 constexpr std::chrono::seconds kLingerTimeout{2};
 constexpr size_t kMaxLinger = size_t{64} << 20;  // of an upload that was refused
 
+// A process that is refused may be gone at once, and so may its line be written: this long it may take to find it.
+constexpr std::chrono::milliseconds kProcessTime{5};
+
 constexpr int kIp6OriginalDestination = 80;  // IP6T_SO_ORIGINAL_DST; its header does not stand alone
 
 // Where the client meant to go, before the lock-in's redirect.
@@ -54,6 +57,25 @@ bool original_destination(int fd, oci::IpAddress& address, uint16_t& port) {
   return true;
 }
 
+bool peer_of(int fd, oci::IpAddress& address, uint16_t& port) {
+  struct sockaddr_storage storage = {};
+  socklen_t length = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) < 0) return false;
+  address.is_ipv6 = storage.ss_family == AF_INET6;
+  if (address.is_ipv6) {
+    struct sockaddr_in6 v6 = {};
+    std::memcpy(&v6, &storage, sizeof v6);
+    std::memcpy(address.bytes.data(), &v6.sin6_addr, 16);
+    port = ntohs(v6.sin6_port);
+  } else {
+    struct sockaddr_in v4 = {};
+    std::memcpy(&v4, &storage, sizeof v4);
+    std::memcpy(address.bytes.data(), &v4.sin_addr, 4);
+    port = ntohs(v4.sin_port);
+  }
+  return true;
+}
+
 enum class Guess { kMore, kHttp, kOther };
 
 // "METHOD " in letters: enough to tell HTTP from SSH, SMTP replies or a file. Lower case too, so that
@@ -72,7 +94,17 @@ Guess guess_http(std::string_view bytes) {
 }  // namespace
 
 ClientConnection::ClientConnection(Services& services, Fd socket)
-    : services_(services), client_(services.context, services.watchdog, std::move(socket)), in_(services.blocks) {}
+    : services_(services), client_(services.context, services.watchdog, std::move(socket)), in_(services.blocks), process_(services.processes) {}
+
+void ClientConnection::ask_for_process() {
+  oci::WhoRequest request;
+  oci::IpAddress source;
+  if (!peer_of(client_.fd(), source, request.source_port)) return;
+  request.source = oci::print(oci::unmapped(source));
+  request.destination = oci::print(destination_);
+  request.destination_port = facts_.port;
+  process_.ask(std::move(request));
+}
 
 bool ClientConnection::begin_flow() {
   // The first flow has all bytes of the connection so far, each later one what came since.
@@ -88,6 +120,7 @@ bool ClientConnection::begin_flow() {
 
 void ClientConnection::end_flow() {
   if (flow_.slot == nullptr) return;
+  flow_.event.process = process_.text();
   services_.flows.end(flow_, client_.bytes_received(), client_.bytes_sent());
 }
 
@@ -109,6 +142,7 @@ asio::awaitable<void> ClientConnection::run() {
     co_return;
   }
   destination_ = oci::unmapped(destination_);
+  ask_for_process();
   event.port = facts_.port;
   event.scheme = "tcp";
   const std::vector<std::string> names = services_.resolver.names_of(destination_);
@@ -145,6 +179,8 @@ asio::awaitable<void> ClientConnection::run() {
       co_await refuse_unknown(oci::reason::kUnknownProtocol, oci::layer::kTcp);
     }
   }
+  // While its socket is there it can be found.
+  if (flow_.is_blocked) co_await process_.wait(kProcessTime);
   if (reset_) client_.close(true);
   co_await linger();
   client_.close();
@@ -154,6 +190,7 @@ asio::awaitable<void> ClientConnection::run() {
     const bool has_slot = begin_flow();
     if (!has_slot) co_return;
   }
+  if (flow_.slot != nullptr) co_await process_.wait(kProcessTime);
   end_flow();
 }
 

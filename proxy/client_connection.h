@@ -10,6 +10,7 @@
 #include "proxy/client_hello.h"
 #include "proxy/exchange.h"
 #include "proxy/flow.h"
+#include "proxy/process_names.h"
 #include "proxy/services.h"
 
 namespace leash::proxy {
@@ -32,6 +33,7 @@ class ClientConnection {
   [[nodiscard]] asio::awaitable<void> linger();
   [[nodiscard]] asio::awaitable<void> refuse_unknown(std::string_view reason, std::string_view layer);
   void handshake_failed(const Error& error);
+  void ask_for_process();
   [[nodiscard]] bool begin_flow();
   void end_flow();
 
@@ -40,6 +42,7 @@ class ClientConnection {
   Buffer in_;
   ConnectionFacts facts_;
   oci::IpAddress destination_;
+  ProcessNames::Question process_;  // who is at the other end
   ClientHello hello_;
   Flow flow_;            // slot == nullptr: none is under way
   bool reset_ = false;   // close so that the client sees a failure

@@ -44,7 +44,9 @@ Result<void> Control::configure(Message message) {
     const Result<void> sent = channel_.send("rotate", oci::print(request));
     if (!sent) log::error("rotate: " + sent.error().message());
   };
-  TRY(proxy_, Proxy::create(context_, std::move(config).value(), std::move(files), std::move(ask_for_rotation)));
+  auto ask_who = [this](const oci::WhoRequest& request) { return channel_.send("who", oci::print(request)).has_value(); };
+  TRY(proxy_, Proxy::create(context_, std::move(config).value(), std::move(files), std::move(ask_for_rotation),
+                            std::move(ask_who)));
   return {};
 }
 
@@ -75,6 +77,11 @@ Result<Control::Reply> Control::handle(Message message) {
   if (kind == "refused") {
     TRY(const oci::RefusedPacket packet, oci::parse_refused_packet(message.body));
     proxy_->report(packet);
+    return Reply{};
+  }
+  if (kind == "who") {
+    TRY(const oci::WhoReply reply, oci::parse_who_reply(message.body));
+    proxy_->name_process(reply);
     return Reply{};
   }
   if (kind == "rotated") {

@@ -38,16 +38,18 @@ Result<std::unique_ptr<ClientTls>> read_client_tls(const Fd& trust_store) {
 }  // namespace
 
 Proxy::Proxy(asio::io_context& context)
-    : context_(context), watchdog_(context), writer_(table_), limit_(connection_limit()), log_timer_(context) {}
+    : context_(context), watchdog_(context), writer_(table_), processes_(context), limit_(connection_limit()), log_timer_(context) {}
 
 Result<std::unique_ptr<Proxy>> Proxy::create(asio::io_context& context, oci::ProxyConfig config, ProxyFiles files,
-                                             std::function<void(Log)> ask_for_rotation) {
+                                             std::function<void(Log)> ask_for_rotation,
+                                             ProcessNames::Ask ask_who) {
   std::unique_ptr<Proxy> proxy(new Proxy(context));
   Result<void> built = proxy->build(config, std::move(files));
   wipe(config.ca_key_pem);
   for (oci::ProxySecret& secret : config.secrets) wipe(secret.value);
   TRY_VOID(std::move(built));
   proxy->writer_.on_full(std::move(ask_for_rotation));
+  proxy->processes_.on_ask(std::move(ask_who));
   return proxy;
 }
 
@@ -71,7 +73,7 @@ Result<void> Proxy::build(oci::ProxyConfig& config, ProxyFiles files) {
   TRY(server_tls_, ServerTls::create(*mint_));
   pool_ = std::make_unique<OriginPool>(context_, watchdog_, *resolver_, *dialer_);
   services_ = std::make_unique<Services>(
-      Services{context_, watchdog_, blocks_, policy_, *resolver_, *pool_, *server_tls_, secrets_, *flows_, sha256_});
+      Services{context_, watchdog_, blocks_, policy_, *resolver_, *pool_, *server_tls_, secrets_, *flows_, processes_, sha256_});
   DnsLog dns_log;
   dns_log.blocked = [this](oci::BlockedEvent event) { flows_->write(std::move(event)); };
   dns_log.observed = [this](oci::FlowEvent event) { flows_->write(std::move(event)); };

@@ -24,9 +24,11 @@ struct ProxyFiles {
 
 class Proxy {
  public:
-  // Wipes the secrets out of `config`. `ask_for_rotation`: the file has reached log.max_size.
+  // Wipes the secrets out of `config`. `ask_for_rotation`: the file has reached log.max_size. `ask_who`:
+  // a connection's process is to be found.
   [[nodiscard]] static Result<std::unique_ptr<Proxy>> create(asio::io_context& context, oci::ProxyConfig config,
-                                                             ProxyFiles files, std::function<void(Log)> ask_for_rotation);
+                                                             ProxyFiles files, std::function<void(Log)> ask_for_rotation,
+                                                             ProcessNames::Ask ask_who);
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
@@ -35,6 +37,7 @@ class Proxy {
   [[nodiscard]] Result<void> set_network(const oci::NetworkFacts& facts);
   // A packet that the lock-in has refused.
   void report(const oci::RefusedPacket& packet);
+  void name_process(const oci::WhoReply& reply) { processes_.answer(reply); }
   void rotated(Log log, Fd file) { writer_.replace(log, std::move(file)); }
 
  private:
@@ -50,6 +53,7 @@ class Proxy {
   LogWriter writer_;
   SecretStore secrets_;
   DigestMethod sha256_;
+  ProcessNames processes_;
   ConnectionLimit limit_;
   std::unique_ptr<FlowLog> flows_;
   std::unique_ptr<DialerClient> dialer_;

@@ -8,6 +8,7 @@
 #include "proxy/flow.h"
 #include "proxy/leaf_mint.h"
 #include "proxy/origin_pool.h"
+#include "proxy/process_names.h"
 #include "proxy/resolver.h"
 #include "proxy/secret_store.h"
 #include "proxy/tls_context.h"
@@ -25,6 +26,7 @@ struct Services {
   ServerTls& server_tls;
   SecretStore& secrets;
   FlowLog& flows;
+  ProcessNames& processes;
   const DigestMethod& sha256;
 };
 

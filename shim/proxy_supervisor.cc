@@ -272,6 +272,15 @@ Result<void> ProxySupervisor::handle(Message message) {
     TRY_VOID(logs_.rotate(request.log));
     return control_.send("rotated", oci::print(request), {request.log == "flows" ? logs_.flows() : logs_.blocked()});
   }
+  if (message.kind == "who") {
+    TRY(const oci::WhoRequest request, oci::parse_who_request(message.body));
+    oci::WhoReply reply;
+    reply.tag = request.tag;
+    if (find_process_) reply = find_process_(request);
+    // A proxy that does not read its answers goes without them.
+    (void)control_.send("who", oci::print(reply));
+    return {};
+  }
   if (message.kind == "failed") return Error(EPROTO, message.body.substr(0, 2048));
   return Error(EPROTO, "leash-proxy said '" + message.kind.substr(0, 32) + "', which nobody asked for");
 }

@@ -65,6 +65,9 @@ class ProxySupervisor {
   // The log files are others now: the proxy goes on there.
   void replace_logs();
 
+  // Answers the proxy's question which process has connected.
+  void on_who(std::function<oci::WhoReply(const oci::WhoRequest&)> find) { find_process_ = std::move(find); }
+
   // For good: lets it write its last lines, then kills it; completes the logs.
   void stop();
 
@@ -111,6 +114,7 @@ class ProxySupervisor {
   OnResult on_configured_;
   OnResult on_listening_;
   std::function<void(std::vector<pid_t>)> on_spawn_;
+  std::function<oci::WhoReply(const oci::WhoRequest&)> find_process_;
   std::deque<OnResult> secret_waiters_;
   std::deque<oci::RefusedPacket> reports_;
   uint64_t dropped_reports_ = 0;

@@ -292,6 +292,10 @@ Result<void> Shim::lock_in() {
   TRY_VOID(loop_.watch(lockin_->refusals.fd(), EPOLLIN, [this](uint32_t) { on_refusals(); }));
   TRY_VOID(loop_.watch(lockin_->mirror.fd(), EPOLLIN, [this](uint32_t) { on_mirror(); }));
   proxy_->set_network(facts_of_n1(lockin_->mirror.applied()));
+  finder_.emplace(n2_.get());
+  finder_->add(attached_.init_pid);
+  for (const Member& member : members_) finder_->add(member.entry.init_pid);
+  proxy_->on_who([this](const oci::WhoRequest& request) { return finder_->find(request); });
   proxy_->listen(std::move(lockin_->listeners), [this](Result<void> outcome) {
     answer_lock(outcome ? Result<void>() : Result<void>(std::move(outcome).error().context("proxy")));
   });
@@ -378,6 +382,7 @@ void Shim::finish() {
     if (!removed) note("inbound guard: " + removed.error().message());
   }
   lockin_.reset();
+  finder_.reset();
   n2_.reset();
   n1_.reset();
   for (const Member& member : members_) retire_member(member.entry.container_id);

@@ -27,6 +27,7 @@
 #include "shim/loop.h"
 #include "shim/own_cgroup.h"
 #include "shim/preparation.h"
+#include "shim/process_finder.h"
 #include "shim/proxy_supervisor.h"
 #include "shim/registry.h"
 #include "shim/relay.h"
@@ -127,6 +128,7 @@ class Shim {
   std::optional<hooks::LockIn> lockin_;
   bool is_locked_in_ = false;
   Fd n2_;
+  std::optional<ProcessFinder> finder_;  // reads n2_
   std::optional<RelayListeners> relay_listeners_;
   Relay relay_;
   uint32_t relay_deaths_ = 0;

@@ -141,6 +141,7 @@ Result<void> Shim::handle_join(Client* client, Message message) {
 
   members_.push_back(Member{std::move(entry), std::move(client->preparation->secrets), std::move(message.fds[0])});
   Member* member = &members_.back();
+  if (finder_) finder_->add(member->entry.init_pid);
   std::vector<oci::ProxySecret> added = std::move(client->preparation->added);
   client->joining.reset();
   client->preparation.reset();
@@ -157,6 +158,7 @@ void Shim::end_member(Member* member) {
   if (found == members_.end()) return;
   loop_.unwatch(member->pidfd.get());
   const std::string id = member->entry.container_id;
+  if (finder_) finder_->remove(member->entry.init_pid);
   members_.erase(found);
   retire_member(id);
   // A `delete` that waits for it.
@@ -193,6 +195,7 @@ Result<void> Shim::handle_end(Client* client, const Message& message) {
 
 Result<void> Shim::hand_over() {
   Member& heir = members_.front();
+  if (finder_) finder_->remove(entry_.init_pid);
   const std::string id = heir.entry.container_id;
   TRY(RegistryDirectory home, RegistryDirectory::claim(id));
   TRY_VOID(registry_.hand_over(home));

@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 
@@ -15,7 +16,7 @@ POLICY = "allow:\n  - ok.test\n  - {host: db.test, ports: [5432], inspect: false
 FLOW = {"ts": (int, float), "host": str, "method": (str, type(None)), "path": (str, type(None)), "status": (int, type(None)), "req_size": int, "req_body_sha256": (str, type(None)),
         "req_body_preview": (str, type(None)), "resp_size": int, "time": str, "seq": int, "id": str, "container": str, "state": str, "decision": str, "rule": (str, type(None)), "scheme": str,
         "port": int, "http_version": (str, type(None)), "sni": (str, type(None)), "dst_ip": (str, type(None)), "bytes_up": int, "bytes_down": int, "duration_ms": (int, float),
-        "secrets": list, "error": (str, type(None))}
+        "process": (str, type(None)), "secrets": list, "error": (str, type(None))}
 BLOCKED = {"ts": (int, float), "event": str, "host": str, "method": (str, type(None)), "path": (str, type(None)), "reason": str, "layer": str, "rule": (str, type(None)), "state": str, "seq": int}
 
 
@@ -47,6 +48,23 @@ def _():
         equal((flow["req_size"], flow["req_body_sha256"], flow["req_body_preview"]), (len(body), hashlib.sha256(body.encode()).hexdigest(), body))
         equal("/" + flow["container"], container.inspect("{{.Name}}"))
         that(abs(datetime.datetime.fromisoformat(flow["time"].replace("Z", "+00:00")).timestamp() - time.time()) < 60, flow)
+
+
+@check("a line names the process that connected, as the container counts it", leashed=True)
+def _():
+    with Container(*with_policy(POLICY), TEST, "sleep", "600") as container:
+        container.sh("curl -sm9 https://ok.test/by-curl -o /dev/null").ok()
+        container.exec("python3", "-c", "import urllib.request as u; u.urlopen('https://ok.test/by-python').read()").ok()
+        container.sh("cp $(command -v curl) '/tmp/e\nvil\x1b'; '/tmp/e\nvil\x1b' -sm9 https://ok.test/by-evil -o /dev/null")
+        container.sh("curl -sm9 --resolve evil.test:443:203.0.113.9 https://evil.test/refused")
+        flows = eventually(lambda: len(container.flows()) >= 3 and container.flows(), 5, container.flows())
+        names = {flow["path"]: flow["process"] or "" for flow in flows}
+        that(re.fullmatch(r"[0-9]+ curl \(/usr/bin/curl\)", names["/by-curl"]), flows)
+        that(re.fullmatch(r"[0-9]+ python3[.0-9]* \(/usr/bin/python3[.0-9]*\)", names["/by-python"]), flows)
+        that(int(names["/by-curl"].split()[0]) < 1000, "not a pid of the container's namespace", flows)
+        that("e\nvil\x1b" in names["/by-evil"], flows)
+        blocked = eventually(lambda: [b for b in container.blocked() if b["path"] == "/refused"], 5)
+        that(re.fullmatch(r"[0-9]+ curl \(/usr/bin/curl\)", blocked[0]["process"] or ""), blocked)
 
 
 @check("a refusal is one line with its reason, layer and rule", leashed=True)

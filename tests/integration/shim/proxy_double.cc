@@ -4,6 +4,7 @@
 // what shall happen before there is a listener.
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <linux/netfilter_ipv4.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -239,13 +240,40 @@ void handle(Double& self, Message message) {
   }
 }
 
+// Who is at the other end of `client`, as leash-proxy asks.
+std::string who(Double& self, int client) {
+  struct sockaddr_in peer = {};
+  struct sockaddr_in meant = {};
+  socklen_t size = sizeof peer;
+  (void)::getpeername(client, reinterpret_cast<struct sockaddr*>(&peer), &size);
+  size = sizeof meant;
+  if (::getsockopt(client, SOL_IP, SO_ORIGINAL_DST, &meant, &size) < 0) return "no original destination";
+  char text[INET_ADDRSTRLEN] = {};
+  oci::WhoRequest request;
+  request.tag = 9;
+  request.source = ::inet_ntop(AF_INET, &peer.sin_addr, text, sizeof text);
+  request.source_port = ntohs(peer.sin_port);
+  request.destination = ::inet_ntop(AF_INET, &meant.sin_addr, text, sizeof text);
+  request.destination_port = ntohs(meant.sin_port);
+  (void)self.control.send("who", oci::print(request));
+  for (;;) {
+    Message message = self.control.receive().value().value();
+    if (message.kind != "who") {
+      handle(self, std::move(message));
+      continue;
+    }
+    const oci::WhoReply reply = oci::parse_who_reply(message.body).value();
+    return reply.tag == 9 ? oci::process_text(reply) : "wrong tag";
+  }
+}
+
 void serve(Double& self, int listener) {
   const Fd client(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!client) return;
   std::string line;
   char byte = 0;
   while (::recv(client.get(), &byte, 1, 0) == 1 && byte != '\n') line += byte;
-  const std::string text = answer(self, line) + "\n";
+  const std::string text = (line == "who" ? who(self, client.get()) : answer(self, line)) + "\n";
   (void)::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL);
 }
 

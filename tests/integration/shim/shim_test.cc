@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,6 +21,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 #include "oci-spec/event.h"
+#include "oci-spec/proxy_protocol.h"
 #include "tests/integration/shim/fake_runtime.h"
 #include "tests/unit/catch.h"
 
@@ -493,6 +495,25 @@ void give_ports(Container& container, const std::string& directory, const std::s
 }
 
 }  // namespace
+
+TEST_CASE("shim: the proxy is told which process has connected, by whatever name it goes") {
+  Container container(programs(), unique_id("who"));
+  REQUIRE(container.create().empty());
+  REQUIRE(container.start().empty());
+  const std::string exe = sys::readlinkat(AT_FDCWD, "/proc/self/exe").value().substr(0, oci::kMaxProcessText);
+  const std::vector<std::pair<const char*, const char*>> names = {
+      {"curl", "curl"}, {"a \"b\x1b", "a \"b\x1b"}, {"\xff", "\xef\xbf\xbd"}};
+  for (const auto& [name, shown] : names) {
+    const std::string text = container.inside([name = name] {
+      (void)::prctl(PR_SET_NAME, name);
+      return std::to_string(::getpid()) + "|" + ask("203.0.113.9", 443, "who");
+    });
+    const std::string pid = text.substr(0, text.find('|'));
+    CHECK(text == pid + "|" + pid + " " + shown + " (" + exe + ")");
+  }
+  container.kill_init();
+  REQUIRE(container.wait_for_shim_end());
+}
 
 TEST_CASE("shim: published ports come in through the relay, both directions close on their own") {
   Container container(programs(), unique_id("inbound"));

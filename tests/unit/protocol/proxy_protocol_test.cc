@@ -60,6 +60,35 @@ TEST_CASE("proxy protocol: a problem inside a secret is named by its member") {
   REQUIRE(parsed.error().message() == "configure: 'placeholder' is missing");
 }
 
+TEST_CASE("proxy protocol: a question for a process and its answer survive the trip") {
+  const WhoRequest request = parse_who_request(print(WhoRequest{7, "172.17.0.2", 40000, "2001:db8::1", 443})).value();
+  CHECK(request.tag == 7);
+  CHECK(request.source == "172.17.0.2");
+  CHECK(request.source_port == 40000);
+  CHECK(request.destination == "2001:db8::1");
+  CHECK(request.destination_port == 443);
+  const WhoReply reply = parse_who_reply(print(WhoReply{7, 17, "a\"b\n\x1b", "/usr/bin/a b"})).value();
+  CHECK(reply.tag == 7);
+  CHECK(reply.pid == 17);
+  CHECK(reply.comm == "a\"b\n\x1b");
+  CHECK(reply.exe == "/usr/bin/a b");
+  CHECK_FALSE(parse_who_request(R"({"tag":-1,"source":"","source_port":1,"destination":"","destination_port":1})"));
+  CHECK_FALSE(parse_who_reply(R"({"tag":1,"pid":"1","comm":"","exe":""})"));
+}
+
+TEST_CASE("proxy protocol: a name that is not UTF-8 does not keep the answer from arriving") {
+  const WhoReply reply = parse_who_reply(print(WhoReply{1, 2, "\xff\xfe", "/\xc3"})).value();
+  CHECK(reply.comm == "\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(reply.pid == 2);
+}
+
+TEST_CASE("proxy protocol: a process is told as pid, name and program, each cut, and not at all without a pid") {
+  CHECK(process_text({1, 17, "curl", "/usr/bin/curl"}) == "17 curl (/usr/bin/curl)");
+  CHECK(process_text({1, 17, "curl", ""}) == "17 curl");
+  CHECK(process_text({1, 0, "curl", "/usr/bin/curl"}).empty());
+  CHECK(process_text({1, 1, std::string(1000, 'a'), std::string(1000, 'b')}).size() < 140);
+}
+
 TEST_CASE("proxy protocol: a refused packet and a rotation survive the trip") {
   const RefusedPacket packet = parse_refused_packet(print(RefusedPacket{"udp", "10.0.0.1", 53, 60})).value();
   REQUIRE(packet.protocol == "udp");
