@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What is left behind, and what stays shut, when something is killed: the runtime, the shim, the proxy, the engine."""
 
+import fcntl
 import os
 import random
 import shutil
@@ -143,6 +144,24 @@ def _():
             process.wait()
             runtime("delete", "--force", name).ok()
     settled(mark)
+
+
+@check("cleaning up waits for a shim that is on its way out", leashed=True)
+def _():
+    name = f"leaving{os.getpid()}"
+    folder = f"/run/leash/{name}"
+    os.makedirs(folder, mode=0o700)
+    with open(f"{folder}/shim.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cleaning = subprocess.Popen([f"{BIN}/leash-shim", "--cleanup", name], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            # its exit within this time is the failure that is looked for
+            cleaning.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            pass
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        equal((cleaning.wait(timeout=10), cleaning.stderr.read()), (0, b""))
+    that(not os.path.exists(folder))
 
 
 @check("the runtime killed at any moment of start runs the process leashed or not at all", leashed=True)
