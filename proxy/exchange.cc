@@ -300,6 +300,8 @@ asio::awaitable<bool> Exchange::forward(Origin origin) {
   flow_.event.req_size = upload_scanner_.payload_bytes();
   flow_.event.req_body_sha256 = digest_.sha256();
   flow_.event.req_body_preview = digest_.take_preview();
+  // A container may know the value by other ways (an older image, a file) and send it itself.
+  if (patterns_ != nullptr) patterns_->replace(flow_.event.req_body_preview);
   if (!upload_problem_.text.empty()) {
     flow_.refuse(services_.policy, oci::reason::kBadRequest, oci::layer::kHttp);
     if (!has_answered_) co_await refuse_malformed(upload_problem_);

@@ -160,6 +160,10 @@ class Connection:
             send(b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nConnection: close\r\n\r\n")
             for block in self.blocks(number):
                 send(block)
+            if self.scheme == "https":
+                # Without a goodbye a client cannot tell the end from a cut.
+                self.stream.settimeout(5)
+                self.stream.unwrap()
             return False
         elif first == "sse":
             send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
