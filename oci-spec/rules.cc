@@ -222,6 +222,12 @@ Verdict judge_connect(const Policy& policy, std::string_view host, uint16_t port
   return miss(policy, unknown_host_reason(host));
 }
 
+bool is_ruled_port(const Policy& policy, uint16_t port) {
+  if (port == 80 || port == 443) return true;
+  return std::any_of(policy.allow.begin(), policy.allow.end(),
+                     [port](const PolicyRule& rule) { return covers_port(rule, port, false); });
+}
+
 Verdict judge_plain(const Policy& policy, std::span<const std::string> names, const IpAddress& address, uint16_t port,
                     std::string* name) {
   const std::string address_text = print(unmapped(address));

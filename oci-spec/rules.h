@@ -72,6 +72,10 @@ struct RequestFacts {
 };
 [[nodiscard]] Verdict judge_request(const Policy& policy, const RequestFacts& facts);
 
+// Is this 80, 443 or a port that an allow rule lists? If not, only `ignore_hosts` could let a connection
+// pass, whose clients speak at once: one that stays silent there need not be waited for.
+[[nodiscard]] bool is_ruled_port(const Policy& policy, uint16_t port);
+
 // A refusal that no rule is behind (mismatching names, unknown protocol ...). In observe mode
 // allowed and observed, as everything is.
 [[nodiscard]] Verdict refuse(const Policy& policy, std::string_view reason_word);

@@ -20,6 +20,8 @@ namespace {
 
 // A client of an inspected port speaks first; a server-first protocol would wait here for ever.
 constexpr std::chrono::seconds kFirstByteTimeout{20};
+// Where no rule could allow a server that speaks first: the wait is for a head that can be answered in words.
+constexpr std::chrono::seconds kUnruledPortTimeout{1};
 constexpr std::chrono::seconds kHelloTimeout{5};
 constexpr std::chrono::seconds kHandshakeTimeout{15};
 constexpr std::chrono::seconds kHeadTimeout{20};      // from its first byte: slowloris
@@ -195,7 +197,12 @@ asio::awaitable<void> ClientConnection::run() {
 }
 
 asio::awaitable<ClientConnection::Protocol> ClientConnection::sniff() {
-  Clock::time_point deadline = Clock::now() + kFirstByteTimeout;
+  Clock::time_point deadline = Clock::now();
+  if (oci::is_ruled_port(services_.policy, facts_.port)) {
+    deadline += kFirstByteTimeout;
+  } else {
+    deadline += kUnruledPortTimeout;
+  }
   for (;;) {
     const Result<void> ready = co_await client_.wait_readable(deadline);
     if (!ready || in_.is_stuck()) co_return Protocol::kUnknown;

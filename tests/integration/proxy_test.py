@@ -561,6 +561,15 @@ class Refusals(Case):
                 client.socket.close()
         self.assertEqual(self.blocked(reason="unknown_protocol")["layer"], "tcp")
 
+    def test_a_silent_client_of_a_port_that_no_rule_names_is_not_waited_for(self):
+        client = self.plain(2222)
+        start = time.monotonic()
+        with self.assertRaises((EOFError, OSError)):
+            client.exactly(1)
+        self.assertLess(time.monotonic() - start, 5)
+        client.socket.close()
+        self.assertEqual(self.blocked(port=2222)["layer"], "tcp")
+
     def test_a_client_that_speaks_only_h2_is_told_so(self):
         with self.assertRaises(ssl.SSLError):
             self.client(alpn=["h2"])

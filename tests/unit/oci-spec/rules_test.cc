@@ -346,6 +346,14 @@ TEST_CASE("rules: a secret goes to its host and to no other") {
   CHECK(!is_secret_for(hosts, "ok.test"));
 }
 
+TEST_CASE("rules: a port is ruled if some rule could let it pass") {
+  const Policy policy = parse_policy("p", "allow: [a.test, {host: db.test, ports: [5432], inspect: false}]").value();
+  CHECK(is_ruled_port(policy, 443));
+  CHECK(is_ruled_port(policy, 80));
+  CHECK(is_ruled_port(policy, 5432));
+  CHECK(!is_ruled_port(policy, 22));
+}
+
 TEST_CASE("reasons: every word has a meaning, once") {
   for (const ReasonWord& entry : kReasonWords) {
     INFO(entry.word);
