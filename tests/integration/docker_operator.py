@@ -26,7 +26,7 @@ def named(suffix):
 @check("ps shows a running container by its id and its engine's name, locked in", leashed=True)
 def _():
     name = named("ps")
-    with Container("--name", name, *with_policy(POLICY), DEMO, "sleep", "60") as container:
+    with Container("--name", name, *with_policy(POLICY), TEST, "sleep", "60") as container:
         line = next(l for l in leash("ps").ok().out.splitlines() if l.startswith(container.id[:12]))
         contains(line, name)
         contains(line, "locked in")
@@ -38,7 +38,7 @@ def _():
 @check("logs show what was sent and what was refused, in order, by name and by prefix", leashed=True)
 def _():
     name = named("logs")
-    with Container("--name", name, *with_policy(POLICY), DEMO, "sleep", "60") as container:
+    with Container("--name", name, *with_policy(POLICY), TEST, "sleep", "60") as container:
         container.sh("curl -s https://ok.test/first; curl -s https://evil.test/; curl -s -X POST https://ok.test/second")
         eventually(lambda: len(leash("logs", name).out.splitlines()) >= 3)
         lines = leash("logs", name).ok().out.splitlines()
@@ -59,7 +59,7 @@ def _():
 @check("logs of a container that is gone can still be read, by id and by name", leashed=True)
 def _():
     name = named("gone")
-    docker("run", "--name", name, "--runtime", RUNTIME, *with_policy(POLICY), DEMO, "curl", "-s", "https://ok.test/gone").ok()
+    docker("run", "--name", name, "--runtime", RUNTIME, *with_policy(POLICY), TEST, "curl", "-s", "https://ok.test/gone").ok()
     container_id = docker("inspect", "-f", "{{.Id}}", name).ok().out.strip()
     docker("rm", "-f", name).ok()
     for wanted in (container_id, container_id[:10], name):
@@ -70,7 +70,7 @@ def _():
 @check("logs -f shows lines as they come and ends with the container", leashed=True)
 def _():
     name = named("follow")
-    with Container("--name", name, *with_policy(POLICY), DEMO, "sleep", "60") as container:
+    with Container("--name", name, *with_policy(POLICY), TEST, "sleep", "60") as container:
         follower = subprocess.Popen([LEASH, "logs", "-f", name], stdout=subprocess.PIPE, text=True)
         try:
             for number in range(3):
@@ -88,7 +88,7 @@ def _():
 def _():
     name = named("explain")
     path = policy_file(POLICY)
-    with Container("--name", name, "-v", f"{path}:/etc/leash/policy.yaml:ro", DEMO, "sleep", "60"):
+    with Container("--name", name, "-v", f"{path}:/etc/leash/policy.yaml:ro", TEST, "sleep", "60"):
         # The file changes; the container keeps what was read at create.
         with open(path, "w") as file:
             file.write("allow: [evil.test]\n")
@@ -102,7 +102,7 @@ def _():
 @check("a renamed container is found by its new name", leashed=True)
 def _():
     name = named("renamed")
-    with Container("--name", named("before"), *with_policy(POLICY), DEMO, "sleep", "60") as container:
+    with Container("--name", named("before"), *with_policy(POLICY), TEST, "sleep", "60") as container:
         docker("rename", container.id, name).ok()
         leash("logs", name).ok()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The ways in which an engine wires a container, each under the leash: bridge, none, host, container:X, own networks."""
 
+import difflib
 import os
 import re
 import sys
@@ -77,7 +78,10 @@ def _():
         return [re.sub(r"counter packets \d+ bytes \d+", "counter", run(*inside, *what).out) for what in (("nft", "list", "ruleset"), ("ip", "-o", "link"), ("ip", "route"), ("ip", "-6", "route"))]
     before = state()
     docker_run("--network", "host", *allow("ok.test"), TEST, "true")
-    eventually(lambda: state() == before, 5, "the host's network is not as it was")
+    try:
+        eventually(lambda: state() == before, 5)
+    except Failed:
+        that(False, "the host's network is not as it was", *difflib.unified_diff("\n".join(before).splitlines(), "\n".join(state()).splitlines(), lineterm="", n=0))
 
 
 @check("--network container:X of a leashed X shares its leash", leashed=True)
