@@ -20,32 +20,42 @@ one_of() {
 }
 
 build_packages() {
-  echo g++ cmake ninja-build pkg-config catch2 libssl-dev libseccomp-dev libcap-dev libmnl-dev libnftnl-dev
+  echo g++ cmake ninja-build pkg-config catch2 libssl-dev libseccomp-dev libmnl-dev libnftnl-dev
   echo libyaml-cpp-dev nlohmann-json3-dev libcli11-dev
   one_of libboost1.81-dev libboost1.83-dev libboost-dev
 }
-lab_packages() { echo docker.io runc iproute2 iptables nftables util-linux openssl ca-certificates python3 debootstrap busybox-static; }
+lab_packages() {
+  echo docker.io runc iproute2 iptables nftables util-linux openssl ca-certificates curl python3 debootstrap busybox-static
+  # A package of its own in newer releases.
+  if known docker-cli; then echo docker-cli; fi
+}
 test_packages() { echo curl git procps bsdutils dpkg-dev podman crun golang-go; }
 bench_packages() { echo runc crun wrk mitmproxy curl nginx-light; }
 
-wanted=()
-for set in "$@"; do
-  case $set in
-    build) wanted+=($(build_packages)) ;;
-    lab) wanted+=($(lab_packages)) ;;
-    test) wanted+=($(build_packages) $(lab_packages) $(test_packages)) ;;
-    bench) wanted+=($(build_packages) $(lab_packages) $(bench_packages)) ;;
-    *) die "unknown set of packages '$set' (build, lab, test, bench)" ;;
-  esac
+wanted() {
+  local set
+  for set in "$@"; do
+    case $set in
+      build) build_packages ;;
+      lab) lab_packages ;;
+      test) build_packages; lab_packages; test_packages ;;
+      bench) build_packages; lab_packages; bench_packages ;;
+    esac
+  done
+}
+sets=("$@")
+for set in "${sets[@]}"; do
+  case $set in build | lab | test | bench) ;; *) die "unknown set of packages '$set' (build, lab, test, bench)" ;; esac
 done
 
 missing() {
   local name
-  for name in "${wanted[@]}"; do
+  for name in $(wanted "${sets[@]}"); do
     installed "$name" && continue
     # Another packaging of the same tool serves as well (an upstream docker-ce, a bundled node ...).
     case $name in
       docker.io) command -v dockerd >/dev/null && continue ;;
+      docker-cli) command -v docker >/dev/null && continue ;;
       golang-go) command -v go >/dev/null && continue ;;
       runc) command -v runc >/dev/null && continue ;;
     esac
@@ -69,8 +79,7 @@ if [ ! -e $policy ]; then
   trap 'rm -f $policy' EXIT
 fi
 apt-get update -qq
-mapfile -t wanted < <(printf '%s\n' "${wanted[@]}")
-# With fresh lists an older name may have become known.
+# With fresh lists other names may have become known.
 mapfile -t todo < <(missing)
 apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 "${todo[@]}" |
   awk '/^(Get|Unpacking|Setting up)/ { n++; if (n % 25 == 0) { print "   ... " $0; fflush() } }'
