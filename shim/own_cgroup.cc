@@ -90,8 +90,12 @@ Result<pid_t> OwnCgroup::fork_into() const {
 void OwnCgroup::adopt(const std::vector<pid_t>& pids) { start_helper(pids, {}); }
 
 void OwnCgroup::move(const std::string& container_id, const std::vector<pid_t>& pids) {
+  if (helper_ > 0) (void)::waitpid(helper_, nullptr, 0);  // adopt's would put them back
   const std::vector<Hierarchy> emptied = std::exchange(hierarchies_, create(container_id).hierarchies_);
   start_helper(pids, emptied);
+  // Not before all have left may the old id be free: its next shim kills what it finds in that group.
+  if (helper_ > 0) (void)::waitpid(helper_, nullptr, 0);
+  helper_ = -1;
 }
 
 void OwnCgroup::start_helper(const std::vector<pid_t>& pids, const std::vector<Hierarchy>& emptied) {

@@ -30,7 +30,7 @@ class OwnCgroup {
   // Moves the processes into every hierarchy's directory; from a helper process, without waiting for it.
   void adopt(const std::vector<pid_t>& pids);
 
-  // The same under another container's name; the old directories go once they are empty.
+  // The same under another container's name, and waits: the old directories are empty and gone.
   void move(const std::string& container_id, const std::vector<pid_t>& pids);
 
   // The calling process leaves, the directories go.

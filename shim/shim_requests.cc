@@ -188,7 +188,8 @@ Result<void> Shim::handle_end(Client* client, const Message& message) {
   }
   // Others live in its network: the shim stays for them, under the name of one of them, so that a container
   // of this id can be created again (`docker restart`).
-  TRY_VOID(hand_over().context("hand over to '" + members_.front().entry.container_id + "'"));
+  const std::string heir = members_.front().entry.container_id;  // no member any more once it is the heir
+  TRY_VOID(hand_over().context("hand over to '" + heir + "'"));
   drop(client);
   return {};
 }
