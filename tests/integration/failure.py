@@ -88,7 +88,8 @@ def mounts():
 
 
 def registered():
-    return set(os.listdir("/run/leash")) if os.path.isdir("/run/leash") else set()
+    """The engine's containers: their ids are 64 digits long."""
+    return {name for name in os.listdir("/run/leash") if len(name.lstrip("@")) == 64} if os.path.isdir("/run/leash") else set()
 
 
 def kill_shims(name):
