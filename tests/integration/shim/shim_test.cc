@@ -111,6 +111,7 @@ pid_t fork_server(int netns_fd, uint16_t port, const std::string& prefix) {
   auto pipe = sys::pipe().value();
   const pid_t pid = ::fork();
   if (pid == 0) {
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);  // not left behind when an assertion fails
     pipe.first.reset();
     if (!sys::setns(netns_fd, CLONE_NEWNET)) ::_exit(1);
     const Fd listener(::socket(AF_INET, SOCK_STREAM, 0));
@@ -609,6 +610,7 @@ TEST_CASE("shim: a container that joins shares proxy and N2, has secrets of its 
   REQUIRE(prepared.body.find("0123456789abcdef0123456789") == std::string::npos);
   const pid_t member = ::fork();
   if (member == 0) {
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)sys::setns(prepared.fds[0].get(), CLONE_NEWNET);
     for (;;) ::pause();
   }
