@@ -111,8 +111,7 @@ def _():
     wire = Wire()
     with Container(*allow("ok.test"), TEST, "sleep", "600") as leashed:
         docker_run("--network", f"container:{leashed.id}", TEST, "sh", "-c", f"curl -sk -m3 https://{EVIL}/; curl -s -m3 http://{EVIL}:8080/", runtime="runc")
-    # N1 is what the engine hands out: a container that the operator starts unleashed is his to open. Documented.
-    skip("the engine's own namespace is open to containers that are started without the leash") if wire.towards(EVIL) else None
+    equal(wire.towards(EVIL), [])
 
 
 @check("user network: a neighbour is reached by name when a rule names it, and only then", leashed=True)
