@@ -76,7 +76,7 @@ def _():
         inside = ("nsenter", f"--net=/run/netns/{LAB}-engine")
         texts = [run(*inside, *what).out for what in (("nft", "list", "ruleset"), ("ip", "-o", "addr"), ("ip", "route"), ("ip", "-6", "route"))]
         # Without what moves by itself: counters, and what an earlier container leaves for a moment.
-        return [re.sub(r"counter packets \d+ bytes \d+| *linkdown| *valid_lft.*| *[a-z]* *tentative", "", "\n".join(line.rstrip() for line in text.splitlines() if "veth" not in line)) for text in texts]
+        return [re.sub(r"counter packets \d+ bytes \d+| *linkdown| *valid_lft.*| *(?:tentative|dadfailed)", "", "\n".join(line.rstrip() for line in text.splitlines() if "veth" not in line)) for text in texts]
     before = state()
     docker_run("--network", "host", *allow("ok.test"), TEST, "true")
     try:
