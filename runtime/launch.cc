@@ -73,6 +73,8 @@ Result<void> check_terminal(const oci::Process& process, const LaunchRequest& re
 Result<void> refuse_unsupported(const oci::Config& config) {
   if (!config.linux.net_devices.empty()) return Error(ENOTSUP, "linux.netDevices is not supported");
   if (config.linux.intel_rdt) return Error(ENOTSUP, "linux.intelRdt is not supported: no resctrl file system");
+  // Mounts without the label that was asked for would be a control left out in silence.
+  if (!config.linux.mount_label.empty()) return Error(ENOTSUP, "linux.mountLabel is not supported");
   return {};
 }
 

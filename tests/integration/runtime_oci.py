@@ -655,6 +655,16 @@ def shared_cgroup():
         that(os.path.exists(f"/proc/{pid}"))
 
 
+@check("what cannot be applied is refused by its name, not left out")
+def refused_fields():
+    if not OURS:
+        checks.skip("another runtime may apply it")
+    for field, value in (("mountLabel", "system_u:object_r:container_file_t:s0"), ("intelRdt", {"closID": "x"})):
+        done = ran("true", change=linux(**{field: value}))
+        equal(done.code, 1)
+        contains(done.err, f"linux.{field} is not supported")
+
+
 @check("SIGKILL ends a paused container")
 def kill_paused():
     with created("sleep", "1000"):
